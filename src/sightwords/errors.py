@@ -1,0 +1,83 @@
+"""Every error sightwords raises on purpose, and what each means.
+
+    SightwordsError
+    ├── InputError              what the user gave cannot be used
+    │   ├── ImageError          one image: missing, unreadable, truncated, too large
+    │   ├── CorpusError         a corpus, shard, manifest or record
+    │   ├── ConfigError         a configuration file or value
+    │   ├── VocabularyError     a word list that disagrees with what uses it
+    │   └── ScoreError          candidates and references that cannot be compared
+    ├── BundleError             a model directory: absent, damaged, of another version
+    ├── MissingExtraError       an optional dependency; the message is the install command
+    └── ExternalToolError       another program failed, hung or was not found
+
+A message says where, what was found, what was expected and what to do next. The command line
+prints it as one line and exits with 1; a traceback means a bug of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class SightwordsError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(SightwordsError, ValueError):
+    """What the user gave cannot be used."""
+
+
+class ImageError(InputError):
+    """One image is missing, unreadable, truncated or too large."""
+
+
+class CorpusError(InputError):
+    """A corpus, shard, manifest or one of its records is bad."""
+
+
+class ConfigError(InputError):
+    """A configuration file or value is bad."""
+
+
+class VocabularyError(InputError):
+    """A word list disagrees with what uses it."""
+
+
+class ScoreError(InputError):
+    """Candidates and references cannot be compared."""
+
+
+class BundleError(SightwordsError):
+    """A model bundle is absent, damaged, or of another version."""
+
+
+class ExternalToolError(SightwordsError):
+    """Another program failed, hung or was not found."""
+
+
+class MissingExtraError(SightwordsError, ImportError):
+    """An optional dependency is not installed; the message holds the command that installs it."""
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional module, or say which command installs it.
+
+    >>> require("math", extra="eval", purpose="arithmetic").sqrt(4.0)
+    2.0
+    >>> require("no_such_module", extra="train", purpose="training")
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.MissingExtraError: training needs the package 'no_such_module', which is \
+not installed; install it with: pip install 'sightwords[train]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
+            raise  # the extra is there, but something it needs is broken: do not hide that
+        raise MissingExtraError(
+            f"{purpose} needs the package {module.split('.')[0]!r}, which is not installed; "
+            f"install it with: pip install 'sightwords[{extra}]'"
+        ) from error

@@ -1,0 +1,108 @@
+"""What every caption metric takes and returns.
+
+A metric is a function `Comparison -> Score`; tokenising happens once, in `Comparison.of`, so that
+all metrics see the same tokens and none of them pays for it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords._version import __version__
+from sightwords.errors import ScoreError
+from sightwords.text.ptb import TOKENIZER, tokenize_all
+
+Tokens = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Candidates beside their references, tokenised once, in one order for every metric."""
+
+    ids: tuple[str, ...]
+    candidates: tuple[Tokens, ...]
+    """One a image; may be empty, which scores 0."""
+    references: tuple[tuple[Tokens, ...], ...]
+    """At least one an image."""
+    tokenizer: str = TOKENIZER
+
+    @classmethod
+    def of(
+        cls, candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]
+    ) -> Comparison:
+        """Tokenise and align; the order is that of `candidates`.
+
+        Every candidate needs at least one reference, and every image with references a candidate:
+        leaving images out silently would make two systems' scores incomparable.
+
+        >>> pairs = Comparison.of({"1": "A dog."}, {"1": ["a dog runs", "The dog"]})
+        >>> pairs.candidates, pairs.references
+        ((('a', 'dog'),), ((('a', 'dog', 'runs'), ('the', 'dog')),))
+        """
+        _refuse_gaps(candidates, references)
+        ids = tuple(candidates)
+        flat = tokenize_all([candidates[i] for i in ids])
+        flat_references = iter(tokenize_all([r for i in ids for r in references[i]]))
+        return cls(
+            ids=ids,
+            candidates=tuple(tuple(tokens) for tokens in flat),
+            references=tuple(
+                tuple(tuple(next(flat_references)) for _ in references[i]) for i in ids
+            ),
+        )
+
+    @property
+    def reference_counts(self) -> str:
+        """How many references an image has, for signatures: `5`, or `4-6`."""
+        counts = [len(r) for r in self.references]
+        low, high = min(counts), max(counts)
+        return str(low) if low == high else f"{low}-{high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One metric over one set of images."""
+
+    metric: str
+    """Key in result files: `bleu_4`, `meteor`, `rouge_l`, `cider`."""
+    value: float
+    per_image: npt.NDArray[np.float64] = field(repr=False)
+    """(N,) in the order of the comparison's ids."""
+    signature: str
+    """Everything needed to reproduce the value."""
+
+
+def signature(metric: str, pairs: Comparison, **settings: object) -> str:
+    """The line that makes a score reproducible, in the manner of sacreBLEU.
+
+    >>> pairs = Comparison.of({"1": "a dog"}, {"1": ["a dog", "dogs"]})
+    >>> signature("cider", pairs, variant="D", sigma=6)  # doctest: +ELLIPSIS
+    'cider|variant:D|sigma:6|images:1|refs:2|tok:ptb-coco|version:...'
+    """
+    parts = [metric, *(f"{key}:{value}" for key, value in settings.items())]
+    parts += [f"images:{len(pairs.ids)}", f"refs:{pairs.reference_counts}"]
+    parts += [f"tok:{pairs.tokenizer}", f"version:{__version__}"]
+    return "|".join(parts)
+
+
+def _refuse_gaps(
+    candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> None:
+    if not candidates:
+        raise ScoreError("no candidates to score; give at least one captioned image")
+    unmatched = [i for i in candidates if not references.get(i)]
+    if unmatched:
+        raise ScoreError(
+            f"{len(unmatched)} of {len(candidates)} candidates have no reference "
+            f"(first: {unmatched[0]!r}); check that both files use the same image ids"
+        )
+    missing = [i for i in references if i not in candidates]
+    if missing:
+        raise ScoreError(
+            f"{len(missing)} of {len(references)} images with references have no candidate "
+            f"(first: {missing[0]!r}); caption them, or score a subset of the references"
+        )
