@@ -72,12 +72,13 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     sightwords.errors.MissingExtraError: training needs the package 'no_such_module', which is \
 not installed; install it with: pip install 'sightwords[train]'
     """
+    package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or module.split(".")[0] != error.name.split(".")[0]:
+        if error.name is None or package != error.name.partition(".")[0]:
             raise  # the extra is there, but something it needs is broken: do not hide that
         raise MissingExtraError(
-            f"{purpose} needs the package {module.split('.')[0]!r}, which is not installed; "
+            f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'sightwords[{extra}]'"
         ) from error

@@ -1,0 +1,220 @@
+"""Settings: one frozen dataclass per stage, the paper's values as defaults, TOML in and out.
+
+Each field cites the section it comes from. "Open" marks what the paper leaves unsaid: the value
+is then ours, and `docs/paper_map.md` says why. A TOML file names only what it changes:
+
+    [words]
+    backbone = "dinov2-vits14"
+
+    [calibration]
+    threshold = 0.6
+
+Unknown tables and keys are refused by name, so that a typing error never passes silently.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sightwords.errors import ConfigError
+from sightwords.settings import load_toml
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """Section 3: which words are detected and generated."""
+
+    size: int = 1000
+    """The most common words of the training captions (section 3: 1000, covering 92 %)."""
+    captions_per_image: int = 5
+    """A word is present if any of the first five captions has it (the authors' code)."""
+
+    def __post_init__(self) -> None:
+        _check(self, "size", self.size >= 1, "at least 1")
+        _check(self, "captions_per_image", self.captions_per_image >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesConfig:
+    """Section 3.1: from a photograph to the network's input."""
+
+    resize: Literal["paper", "square"] = "paper"
+    """`paper`: longer side to `size_px`, top left, zero padding; `square`: both sides, squashed."""
+    size_px: int = 565
+    """Section 3.1: 565, which gives 12 x 12 regions at stride 32."""
+    max_pixels: int = 178_956_970
+    """Larger images are refused before they are decoded (Pillow's own limit)."""
+
+    def __post_init__(self) -> None:
+        _check(self, "size_px", self.size_px >= 32, "at least 32")
+        _check(self, "max_pixels", self.max_pixels >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    """Section 3.1: the word detector and its training."""
+
+    backbone: str = "vgg16"
+    """Section 3.1: AlexNet or VGG; `dinov2-vits14` and `efficientnet-lite2` beyond the paper."""
+    pooling: Literal["noisy_or", "whole_image"] = "noisy_or"
+    """Eq. 1, or the Classification baseline of section 6.2."""
+    grid: int = 12
+    """Section 3.1: a 12 x 12 response map."""
+    epochs: int = 3
+    """Section 3.1: 3."""
+    batch_size: int = 1
+    """Section 3.1: one image in each batch."""
+    learning_rate: float = 1.5625e-5
+    """The authors' solver; new layers learn at ten times this."""
+    momentum: float = 0.99
+    """The authors' solver."""
+    weight_decay: float = 5e-4
+    """The authors' solver."""
+    dropout: float = 0.5
+    """On fc6 and fc7, as in the networks cited by section 3.1."""
+    initial_bias: float = -6.58
+    """Of fc8: p = .00139 a region, .181 an image after the noisy-OR of 144 regions."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "epochs", "batch_size"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        _check(self, "learning_rate", self.learning_rate > 0, "above 0")
+        _check(self, "momentum", 0 <= self.momentum < 1, "from 0 to below 1")
+        _check(self, "weight_decay", self.weight_decay >= 0, "at least 0")
+        _check(self, "dropout", 0 <= self.dropout < 1, "from 0 to below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationConfig:
+    """Section 3.2: from probabilities to words with a precision."""
+
+    threshold: float = 0.5
+    """The global precision threshold tau (the authors' code: .5)."""
+    minimum_content_words: int = 3
+    """The authors' code adds top-ranked words until three non-functional ones are out."""
+    held_out_images: int = 4000
+    """Section 3.2: "a held-out subset of the training data"; the number is open."""
+
+    def __post_init__(self) -> None:
+        _check(self, "threshold", 0 <= self.threshold <= 1, "from 0 to 1")
+        _check(self, "minimum_content_words", self.minimum_content_words >= 0, "at least 0")
+        _check(self, "held_out_images", self.held_out_images >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig:
+    """Section 4.1: the maximum entropy language model and its training."""
+
+    ngram_order: int = 4
+    """Section 4.1: N-gram features up to 4-gram."""
+    noise_samples: int = 15
+    """Section 4.1: 15 contrastive samples."""
+    score_feature: bool = True
+    """Table 1: the log-probability of the predicted word; off in the paper's row "Baseline"."""
+    distant_bigrams: bool = False
+    """Section 4.1: tried by the paper, better perplexity, not better captions."""
+    log_bilinear: bool = False
+    """Section 4.1: tried by the paper, better perplexity, not better captions."""
+    table_bits: int = 24
+    """Open: the hash table holds 2^table_bits weights."""
+    epochs: int = 5
+    """Open."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, "ngram_order", 1 <= self.ngram_order <= 8, "from 1 to 8")
+        _check(self, "noise_samples", self.noise_samples >= 1, "at least 1")
+        _check(self, "table_bits", 10 <= self.table_bits <= 32, "from 10 to 32")
+        _check(self, "epochs", self.epochs >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """Section 4.2: beam search and the M-best list."""
+
+    beam_width: int = 200
+    """The k paths kept at each length; open."""
+    frequent_words: int = 100
+    """Section 4.2: the 100 most frequent words are always tried."""
+    maximum_length: int = 18
+    """The L of section 4.2, in words; open."""
+    m_best: int = 500
+    """The M of section 4.2; open."""
+    coverage: int = 10
+    """The T of section 4.2 to start from, lowered until M sentences are found; open."""
+
+    def __post_init__(self) -> None:
+        for name in ("beam_width", "maximum_length", "m_best"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("frequent_words", "coverage"):
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmsmConfig:
+    """Section 5.1: the deep multimodal similarity model."""
+
+    gamma: float = 10.0
+    """Section 5.1: the smoothing factor of the posterior, 10."""
+    negatives: int = 50
+    """Section 5.1: N = 50 captions of other images."""
+    image_layers: int = 3
+    """Section 5.1: three fully connected tanh layers."""
+    hidden_units: int = 300
+    """Open; the DSSM papers use 300."""
+    semantic_units: int = 128
+    """Open; the DSSM papers use 128."""
+    word_window: int = 3
+    """Shen et al. 2014: convolution over three words."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, "gamma", self.gamma > 0, "above 0")
+        for name in ("negatives", "image_layers", "hidden_units", "semantic_units", "word_window"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MertConfig:
+    """Section 5: minimum error rate training of the re-ranking weights."""
+
+    objective: Literal["bleu", "cider", "meteor"] = "bleu"
+    """Section 5: BLEU on the validation lists."""
+    mentioned_objects: int = 10
+    """Table 2: one binary feature for each number of mentioned objects from 0 to 10."""
+    dmsm: bool = True
+    """Table 2, feature 6; off in the rows without DMSM."""
+    restarts: int = 20
+    """Open: random starting points of the line search."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self, "mentioned_objects", self.mentioned_objects >= 0, "at least 0")
+        _check(self, "restarts", self.restarts >= 1, "at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The whole system, in stage order."""
+
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    images: ImagesConfig = field(default_factory=ImagesConfig)
+    words: WordsConfig = field(default_factory=WordsConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    language: LanguageConfig = field(default_factory=LanguageConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+    dmsm: DmsmConfig = field(default_factory=DmsmConfig)
+    mert: MertConfig = field(default_factory=MertConfig)
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """Read a TOML file; what it does not name keeps the paper's value."""
+    return load_toml(Config, path)
+
+
+def _check(config: object, name: str, holds: bool, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name} is {getattr(config, name)!r}; expected {expected}")

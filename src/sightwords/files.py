@@ -1,0 +1,79 @@
+"""Writing so that nothing half-written is ever taken for whole.
+
+A file appears under its name only when all of it is on disk; a crash at any moment leaves the
+old file, or none, and never a torn one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success rename it there, on failure remove it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder) / "words.txt"
+    ...     with atomic_path(target) as temporary:
+    ...         _ = temporary.write_text("dog", encoding="utf-8")
+    ...     target.read_text(encoding="utf-8")
+    'dog'
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Same folder, so that the rename stays on one file system and is atomic; the suffix is kept
+    # last because some writers choose their format by it.
+    handle, name = tempfile.mkstemp(
+        dir=target.parent, prefix=f".{target.stem}-", suffix=f".partial{target.suffix}"
+    )
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        temporary.chmod(_mode_for(target))
+        yield temporary
+        _sync(temporary)
+        temporary.replace(target)
+        _sync(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text with Unix line ends, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write bytes, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _mode_for(target: Path) -> int:
+    """The permissions a plain `open(path, "w")` would give or keep (mkstemp gives 0600)."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _sync(path: Path) -> None:
+    """Force a file, or a folder's entries, to disk; file systems that cannot are left alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows cannot open a folder
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,128 @@
+"""Dataclasses from TOML and back: every key and value checked, errors by name.
+
+Knows nothing of any particular setting; `config.py` holds those.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+import sys
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from sightwords.errors import ConfigError
+from sightwords.files import write_text
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+T = TypeVar("T")
+
+RESOLVED_NAME = "config.resolved.toml"
+
+
+def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
+    """Read a TOML file into a dataclass; what the file does not name keeps its default."""
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read ({error.strerror}); give the path of a TOML file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: is not UTF-8 at byte {error.start}; save it as UTF-8"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}; mend that line") from error
+    return from_mapping(kind, document, where=str(path))
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "configuration") -> T:
+    """Build a config dataclass from nested mappings; every key and value is checked.
+
+    >>> @dataclasses.dataclass
+    ... class Threshold:
+    ...     threshold: float = 0.5
+    >>> from_mapping(Threshold, {"threshold": 1})
+    Threshold(threshold=1.0)
+    >>> from_mapping(Threshold, {"treshold": 0.7}, where="my.toml")
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.ConfigError: my.toml: unknown key 'treshold'; did you mean 'threshold'?
+    """
+    hints = typing.get_type_hints(kind)
+    known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}; {_suggest(key, known)}")
+    arguments = {
+        key: _convert(hints[key], value, where=f"{where}: {key}") for key, value in values.items()
+    }
+    try:
+        return kind(**arguments)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def to_toml(config: object) -> str:
+    """Write a config dataclass as TOML that `from_mapping` reads back to an equal one.
+
+    >>> @dataclasses.dataclass
+    ... class Words:
+    ...     backbone: str = "vgg16"
+    ...     grid: int = 12
+    >>> print(to_toml(Words()), end="")
+    backbone = "vgg16"
+    grid = 12
+    """
+    lines: list[str] = []
+    tables: list[str] = []
+    for item in dataclasses.fields(config):  # type: ignore[arg-type]
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            tables.append(f"[{item.name}]\n{to_toml(value)}")
+        else:
+            # For strings, booleans, integers and finite floats JSON's spelling is TOML's.
+            lines.append(f"{item.name} = {json.dumps(value, ensure_ascii=False)}\n")
+    return "\n".join(filter(None, ["".join(lines), *tables]))
+
+
+def save_resolved(config: object, directory: str | os.PathLike[str]) -> Path:
+    """Save every setting that was in force beside the artefact it made."""
+    path = Path(directory) / RESOLVED_NAME
+    write_text(path, to_toml(config))
+    return path
+
+
+def _suggest(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+
+
+def _convert(hint: Any, value: Any, *, where: str) -> Any:
+    """Accept a value of the hinted type; an integer may stand for a float, nothing else bends."""
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where}: is {value!r}; expected a table [...]")
+        return from_mapping(typing.cast("type[Any]", hint), value, where=where)
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if value in choices and isinstance(value, str):
+            return value
+        raise ConfigError(f"{where}: is {value!r}; expected one of {', '.join(choices)}")
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint or (hint is float and not math.isfinite(value)):
+        name = {"int": "a whole number", "float": "a finite number", "bool": "true or false"}
+        expected = name.get(hint.__name__, "text in quotes")
+        raise ConfigError(f"{where}: is {value!r}; expected {expected}")
+    return value

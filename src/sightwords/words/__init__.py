@@ -1,0 +1,4 @@
+"""Section 3: an image -> words with a probability, a precision and a place.
+
+Open, in stage order: `detector` (Eq. 2), `noisy_or` (Eq. 1), `calibration` (section 3.2).
+"""

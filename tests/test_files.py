@@ -1,0 +1,39 @@
+"""Atomic writes: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from sightwords.files import atomic_path, write_text
+
+
+def test_failure_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    target = tmp_path / "captions.jsonl"
+    write_text(target, "old")
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("half", encoding="utf-8")
+        raise RuntimeError
+    assert target.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_success_replaces_and_makes_folders(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder" / "captions.jsonl"
+    write_text(target, "one\ntwo\n")
+    assert target.read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_permissions_are_those_of_a_plain_open(tmp_path: Path) -> None:
+    plain, ours, kept = tmp_path / "plain", tmp_path / "ours", tmp_path / "kept"
+    plain.write_text("x", encoding="utf-8")
+    write_text(ours, "x")
+    assert stat.S_IMODE(ours.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    kept.write_text("x", encoding="utf-8")
+    kept.chmod(0o640)
+    write_text(kept, "y")
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
