@@ -1,0 +1,104 @@
+"""Pixels of any mode or type -> 8-bit RGB.
+
+Deep images (16-bit, 32-bit, float) are scaled by the range they use, where Pillow's own
+conversion would clip them to white. Transparency is laid on white.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from sightwords.errors import ImageError
+
+_DEEP_MODES = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+_ALPHA_MODES = ("RGBA", "LA", "PA", "La", "RGBa")
+_PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
+
+
+def image_to_rgb(image: Image.Image) -> Image.Image:
+    """A loaded Pillow image of any mode as a new 8-bit RGB one, without its metadata.
+
+    >>> image_to_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    if image.mode in _DEEP_MODES:
+        return _grey(_deep_to_8_bit(np.asarray(image), image.mode, image.format))
+    if image.mode in _ALPHA_MODES or "transparency" in image.info:
+        return _on_white(image.convert(_PREMULTIPLIED.get(image.mode, image.mode)))
+    rgb = image.convert("RGB")
+    rgb.info = {}
+    return rgb
+
+
+def array_to_rgb(array: npt.NDArray[Any], name: str) -> Image.Image:
+    """An array of pixels as an 8-bit RGB image; see `decode` for what is taken.
+
+    >>> array_to_rgb(np.full((1, 1), 0.5), "x").getpixel((0, 0))
+    (128, 128, 128)
+    """
+    channels = array.shape[2] if array.ndim == 3 else 1
+    if array.ndim not in (2, 3) or channels not in (1, 3, 4):
+        raise ImageError(
+            f"{name}: an array of shape {array.shape}; expected (H, W), (H, W, 1), (H, W, 3) RGB "
+            "or (H, W, 4) RGBA, one image at a time"
+        )
+    pixels = _array_to_8_bit(array, name).reshape(*array.shape[:2], channels)
+    if channels == 1:
+        return _grey(pixels[:, :, 0])
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    return _on_white(image) if channels == 4 else image
+
+
+def _array_to_8_bit(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return np.where(array, np.uint8(255), np.uint8(0))
+    if array.dtype == np.uint16:
+        return _scale(array, 65535)
+    if np.issubdtype(array.dtype, np.floating):
+        low, high = float(np.min(array)), float(np.max(array))
+        if low >= 0 and high <= 1:  # false for NaN, too
+            return _scale(array, 1)
+        raise ImageError(
+            f"{name}: float pixels from {low:g} to {high:g}; expected 0 to 1 "
+            "(divide by 255, or pass uint8)"
+        )
+    raise ImageError(f"{name}: pixels of type {array.dtype}; expected uint8, uint16, bool or float")
+
+
+def _deep_to_8_bit(
+    values: npt.NDArray[Any], mode: str, file_format: str | None
+) -> npt.NDArray[np.uint8]:
+    """Scale by the range of the type, or, where the type does not say, by the range in use.
+
+    Modes I and F hold anything from 8-bit values to physical units. The ceiling is the smallest
+    of 1 (F only), 255, 65535 and the largest value that no pixel exceeds.
+    """
+    if mode.startswith("I;16") or file_format == "PPM":
+        return _scale(values, 65535)  # Pillow scales a deep PPM to 16 bits
+    known = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    high = float(known.max())
+    ceilings = (1.0, 255.0, 65535.0) if mode == "F" else (255.0, 65535.0)
+    return _scale(known, next((c for c in ceilings if high <= c), high))
+
+
+def _scale(values: npt.NDArray[Any], ceiling: float) -> npt.NDArray[np.uint8]:
+    """0..ceiling -> 0..255, rounded; 16 bits are divided by 257, so that white stays white."""
+    scaled = values.astype(np.float32) * np.float32(255 / ceiling)
+    rounded: npt.NDArray[np.uint8] = np.clip(np.floor(scaled + 0.5), 0, 255).astype(np.uint8)
+    return rounded
+
+
+def _grey(pixels: npt.NDArray[np.uint8]) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(pixels)).convert("RGB")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    rgba = image.convert("RGBA")
+    white = Image.new("RGBA", rgba.size, "white")
+    return Image.alpha_composite(white, rgba).convert("RGB")

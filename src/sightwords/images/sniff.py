@@ -1,0 +1,62 @@
+"""What a file that is no image looks like, in words: the second half of an error message."""
+
+from __future__ import annotations
+
+_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+
+_OTHERS: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF", "a PDF; export the page as PNG or JPEG"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"\x1f\x8b", "gzip-compressed; unpack it first"),
+    (b"%!PS", "PostScript; export it as PNG"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the image itself; run git lfs pull"),
+    (b"{", "JSON text, not an image; give the image file it names"),
+)
+
+_DAMAGED: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"\x89PNG", "PNG"),
+    (b"GIF8", "GIF"),
+    (b"RIFF", "WebP"),
+    (b"BM", "BMP"),
+    (b"II*\x00", "TIFF"),
+    (b"MM\x00*", "TIFF"),
+)
+
+
+def describe(head: bytes) -> str:
+    r"""What was found, from the first bytes of a file Pillow could not open, and what to do.
+
+    >>> describe(b"")
+    'an empty file (0 bytes); copy or download it again'
+    >>> describe(b"\xff\xd8\xff\xe0")
+    'starts like a JPEG, but its header is damaged or cut off; copy or download it again'
+    """
+    if not head:
+        return "an empty file (0 bytes); copy or download it again"
+    if head[4:8] == b"ftyp":
+        return _describe_iso_media(head[8:12])
+    for magic, kind in _DAMAGED:
+        if head.startswith(magic):
+            again = "copy or download it again"
+            return f"starts like a {kind}, but its header is damaged or cut off; {again}"
+    for magic, advice in _OTHERS:
+        if head.startswith(magic):
+            return f"is {advice}"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if b"<svg" in text:
+        return "is an SVG drawing; export it as PNG"
+    if text.startswith((b"<!doctype html", b"<html")):
+        return "is a web page, not an image (a failed download?); fetch the image itself"
+    return f"no image that can be read (it starts with {head[:8]!r}); use JPEG, PNG, WebP or AVIF"
+
+
+def _describe_iso_media(brand: bytes) -> str:
+    if brand in _HEIF_BRANDS:
+        return (
+            "is a HEIC photograph, which Pillow cannot read by itself; convert it to JPEG, or "
+            "install pillow-heif and call pillow_heif.register_heif_opener()"
+        )
+    if brand in (b"avif", b"avis"):
+        return "starts like an AVIF, but is damaged or cut off; copy or download it again"
+    return "is a video or another ISO media file; give a photograph (or extract a frame)"
