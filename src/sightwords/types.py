@@ -147,5 +147,5 @@ class Caption:
     """Calibrated probability that the caption is good; the bundle defines good."""
     words: tuple[CaptionWord, ...]
     n_best: tuple[RankedHypothesis, ...]
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
     """Time per stage."""

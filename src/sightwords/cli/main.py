@@ -1,0 +1,65 @@
+"""`sightwords VERB ...`: reads the command line, runs one verb, turns errors into one line.
+
+Exit codes: 0 all went well, 1 something could not be done (the reason is on stderr), 2 the command
+line itself is wrong. stdout is data, stderr is talk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from sightwords._version import __version__
+from sightwords.cli import caption, data, evaluate
+from sightwords.errors import SightwordsError
+
+VERBS = (caption, data, evaluate)
+"""In the order of `--help`."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="sightwords",
+        description="Captions you can check: every word has a probability, a precision and a "
+        "place in the image.",
+        epilog="example: sightwords data inspect my-photos.csv",
+    )
+    parser.add_argument("--version", action="version", version=f"sightwords {__version__}")
+    parser.add_argument(
+        "--verbose", action="store_true", help="say on stderr what is going on (before the verb)"
+    )
+    subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    args = build_parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO if args.verbose else logging.WARNING,
+        format="sightwords: %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except SightwordsError as error:
+        print(f"sightwords: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("sightwords: interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
