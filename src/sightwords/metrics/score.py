@@ -1,34 +1,47 @@
 """What every caption metric takes and returns.
 
 A metric is a function `Comparison -> Score`; tokenising happens once, in `Comparison.of`, so that
-all metrics see the same tokens and none of them pays for it again.
+all metrics see the same tokens and none of them pays for it again. The same holds for n-grams,
+counted when BLEU or CIDEr first asks.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords._version import __version__
 from sightwords.errors import ScoreError
+from sightwords.metrics.ngrams import NgramTable, Tokens, count_ngrams
 from sightwords.text.ptb import TOKENIZER, tokenize_all
 
-Tokens = tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Comparison:
     """Candidates beside their references, tokenised once, in one order for every metric."""
 
     ids: tuple[str, ...]
+    """No id twice."""
     candidates: tuple[Tokens, ...]
-    """One a image; may be empty, which scores 0."""
+    """One an image; may be empty, which scores 0."""
     references: tuple[tuple[Tokens, ...], ...]
-    """At least one an image."""
+    """At least one an image; a reference without tokens counts as one that nothing matches."""
     tokenizer: str = TOKENIZER
+
+    def __post_init__(self) -> None:
+        counts = len(self.ids), len(self.candidates), len(self.references)
+        if len(set(counts)) > 1:
+            raise ScoreError(
+                "{} ids, {} candidates and {} groups of references; "
+                "give one candidate and one group an image".format(*counts)
+            )
+        _refuse_repeats(self.ids)
+        _refuse_gaps(self.ids, dict(zip(self.ids, self.references, strict=True)))
 
     @classmethod
     def of(
@@ -43,17 +56,23 @@ class Comparison:
         >>> pairs.candidates, pairs.references
         ((('a', 'dog'),), ((('a', 'dog', 'runs'), ('the', 'dog')),))
         """
+        _refuse_wrong_shapes(candidates, references)
         _refuse_gaps(candidates, references)
         ids = tuple(candidates)
         flat = tokenize_all([candidates[i] for i in ids])
         flat_references = iter(tokenize_all([r for i in ids for r in references[i]]))
         return cls(
             ids=ids,
-            candidates=tuple(tuple(tokens) for tokens in flat),
+            candidates=tuple(map(tuple, flat)),
             references=tuple(
                 tuple(tuple(next(flat_references)) for _ in references[i]) for i in ids
             ),
         )
+
+    @cached_property
+    def table(self) -> NgramTable:
+        """The n-gram counts, made on first use and kept."""
+        return count_ngrams([(candidate,) for candidate in self.candidates], self.references)
 
     @property
     def reference_counts(self) -> str:
@@ -89,8 +108,35 @@ def signature(metric: str, pairs: Comparison, **settings: object) -> str:
     return "|".join(parts)
 
 
-def _refuse_gaps(
+def _refuse_wrong_shapes(
     candidates: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> None:
+    """A string where a list belongs would be scored letter by letter, so look first."""
+    for image, caption in candidates.items():
+        if not isinstance(caption, str):
+            raise ScoreError(
+                f"the candidate of image {image!r} is a {type(caption).__name__}, "
+                "expected one caption as a string"
+            )
+    for image, captions in references.items():
+        if isinstance(captions, str) or not all(isinstance(c, str) for c in captions):
+            raise ScoreError(
+                f"the references of image {image!r} are {captions!r:.80}, "
+                "expected a list of captions"
+            )
+
+
+def _refuse_repeats(ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids):
+        repeated = [i for i, times in Counter(ids).items() if times > 1]
+        raise ScoreError(
+            f"{len(repeated)} image ids occur more than once (first: {repeated[0]!r}); "
+            "give each image one candidate"
+        )
+
+
+def _refuse_gaps(
+    candidates: Mapping[str, str] | Sequence[str], references: Mapping[str, Sequence[object]]
 ) -> None:
     if not candidates:
         raise ScoreError("no candidates to score; give at least one captioned image")
@@ -100,7 +146,8 @@ def _refuse_gaps(
             f"{len(unmatched)} of {len(candidates)} candidates have no reference "
             f"(first: {unmatched[0]!r}); check that both files use the same image ids"
         )
-    missing = [i for i in references if i not in candidates]
+    wanted = set(candidates)
+    missing = [i for i in references if i not in wanted]
     if missing:
         raise ScoreError(
             f"{len(missing)} of {len(references)} images with references have no candidate "
