@@ -55,9 +55,9 @@ def array_to_rgb(array: npt.NDArray[Any], name: str) -> Image.Image:
 
 def _array_to_8_bit(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
     if array.dtype == np.uint8:
-        return array
+        return np.asarray(array, dtype=np.uint8)
     if array.dtype == np.bool_:
-        return np.where(array, np.uint8(255), np.uint8(0))
+        return _scale(array, 1)
     if array.dtype == np.uint16:
         return _scale(array, 65535)
     if np.issubdtype(array.dtype, np.floating):

@@ -1,0 +1,471 @@
+"""Every format, mode, orientation and kind of damage a photograph arrives with."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import struct
+import tarfile
+import threading
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from sightwords.errors import ImageError
+from sightwords.images import decode, to_array
+from sightwords.types import ImageRef
+
+RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+
+
+def quadrants(size: tuple[int, int] = (32, 16)) -> Image.Image:
+    """Red, green above blue, white: no orientation maps it onto itself."""
+    width, height = size
+    pixels = np.zeros((height, width, 3), dtype=np.uint8)
+    pixels[: height // 2, : width // 2] = RED
+    pixels[: height // 2, width // 2 :] = GREEN
+    pixels[height // 2 :, : width // 2] = BLUE
+    pixels[height // 2 :, width // 2 :] = WHITE
+    return Image.fromarray(pixels)
+
+
+def encoded(image: Image.Image, file_format: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, format=file_format, **options)
+    return buffer.getvalue()
+
+
+def corners(image: Image.Image) -> list[npt.NDArray[np.uint8]]:
+    pixels = to_array(image)
+    return [pixels[2, 2], pixels[2, -3], pixels[-3, 2], pixels[-3, -3]]
+
+
+def assert_upright(image: Image.Image, tolerance: int = 40) -> None:
+    assert image.mode == "RGB"
+    for found, expected in zip(corners(image), (RED, GREEN, BLUE, WHITE), strict=True):
+        assert np.abs(found.astype(int) - expected).max() <= tolerance
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"),
+    [
+        ("JPEG", {"quality": 95, "subsampling": 0}),
+        ("JPEG", {"quality": 95, "progressive": True, "subsampling": 0}),
+        ("PNG", {}),
+        ("WEBP", {"quality": 95}),
+        ("WEBP", {"lossless": True}),
+        ("AVIF", {"quality": 95}),
+        ("BMP", {}),
+        ("TIFF", {}),
+        ("TIFF", {"compression": "tiff_lzw"}),
+        ("PPM", {}),
+        ("JPEG2000", {}),
+    ],
+)
+def test_formats_come_out_as_the_same_picture(file_format: str, options: dict[str, Any]) -> None:
+    image = decode(encoded(quadrants(), file_format, **options))
+    assert image.size == (32, 16)
+    assert_upright(image)
+
+
+@pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG"])
+def test_the_first_frame_of_an_animation(file_format: str) -> None:
+    frames = [Image.new("RGB", (16, 16), "black")]
+    data = encoded(quadrants((16, 16)), file_format, save_all=True, append_images=frames)
+    assert_upright(decode(data))
+
+
+# What a camera held that way stores, for the values 1 to 8 of EXIF tag 274: which corner of the
+# upright picture (0 top left, 1 top right, 2 bottom left, 3 bottom right) ends up at the stored
+# top left, top right, bottom left, bottom right. Worked out from the standard's table: for 6, row 0
+# of the file is the right-hand side of the scene and column 0 is its top.
+STORED = {1: "0123", 2: "1032", 3: "3210", 4: "2301", 5: "0213", 6: "1302", 7: "3120", 8: "2031"}
+
+
+def stored_for(orientation: int) -> Image.Image:
+    """The quadrant picture as a camera held that way writes it."""
+    width, height = (16, 32) if orientation >= 5 else (32, 16)
+    pixels = np.zeros((height, width, 3), dtype=np.uint8)
+    rows = (slice(0, height // 2), slice(height // 2, None))
+    columns = (slice(0, width // 2), slice(width // 2, None))
+    for index, corner in enumerate(STORED[orientation]):
+        pixels[rows[index // 2], columns[index % 2]] = (RED, GREEN, BLUE, WHITE)[int(corner)]
+    return Image.fromarray(pixels)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "AVIF", "TIFF"])
+def test_all_eight_orientations_are_undone(orientation: int, file_format: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options: dict[str, Any] = {"quality": 95} if file_format in ("JPEG", "WEBP", "AVIF") else {}
+    if file_format == "JPEG":
+        options["subsampling"] = 0
+    stored = stored_for(orientation)
+    image = decode(encoded(stored, file_format, exif=exif, **options))
+    assert image.size == (32, 16)
+    assert_upright(image)
+    assert not image.getexif()  # or the next reader would turn it again
+
+
+def test_a_pillow_image_is_turned_too_and_left_as_it_was() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    given_image = Image.open(io.BytesIO(encoded(stored_for(6), "PNG", exif=exif)))
+    assert_upright(decode(given_image))
+    assert given_image.size == (16, 32)
+    assert decode(decode(given_image)).size == (32, 16)
+
+
+@pytest.mark.parametrize("value", [0, 9, 65535])
+def test_an_orientation_outside_the_standard_means_upright(value: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = value
+    assert_upright(decode(encoded(quadrants(), "PNG", exif=exif)))
+
+
+@pytest.mark.parametrize(
+    "block", [b"Exif\0\0", b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*"]
+)
+def test_bad_exif_does_not_cost_the_photograph(block: bytes) -> None:
+    data = encoded(quadrants(), "JPEG", quality=95, subsampling=0)
+    segment = b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_upright(decode(data[:2] + segment + data[2:]))
+
+
+def test_16_bit_grey_is_scaled_not_clipped() -> None:
+    values = np.array([[0, 256, 32768, 65535]], dtype=np.uint16)
+    for file_format in ("PNG", "TIFF", "PPM"):
+        image = decode(encoded(Image.fromarray(values), file_format))
+        assert to_array(image)[0, :, 0].tolist() == [0, 1, 128, 255], file_format
+
+
+def png_16_bit(pixels: list[int], colour_type: int) -> bytes:
+    """A 1-row PNG with 16-bit samples, which Pillow itself cannot write."""
+    samples = {0: 1, 2: 3, 4: 2, 6: 4}[colour_type]
+    header = struct.pack(">IIBBBBB", len(pixels) // samples, 1, 16, colour_type, 0, 0, 0)
+    body = zlib.compress(b"\0" + struct.pack(f">{len(pixels)}H", *pixels))
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checksum = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def test_16_bit_colour_and_alpha() -> None:
+    rgb = decode(png_16_bit([65535, 0, 32768, 0, 65535, 0], colour_type=2))
+    assert to_array(rgb)[0].tolist() == [[255, 0, 128], [0, 255, 0]]
+    rgba = decode(png_16_bit([65535, 0, 0, 65535, 65535, 0, 0, 0], colour_type=6))
+    assert to_array(rgba)[0].tolist() == [[255, 0, 0], [255, 255, 255]]
+    grey_alpha = decode(png_16_bit([0, 65535, 0, 0], colour_type=4))
+    assert to_array(grey_alpha)[0].tolist() == [[0, 0, 0], [255, 255, 255]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "values", "expected"),
+    [
+        ("I", [0, 100, 255], [0, 100, 255]),
+        ("I", [-5, 32768, 65535], [0, 128, 255]),
+        ("I", [0, 600_000, 1_000_000], [0, 153, 255]),
+        ("F", [0.0, 0.5, 1.0], [0, 128, 255]),
+        ("F", [0.0, 100.0, 255.0], [0, 100, 255]),
+        ("F", [float("nan"), 1.0, float("inf")], [0, 255, 0]),
+        ("F", [-3.0, -2.0, -1.0], [0, 0, 0]),
+    ],
+)
+def test_deep_modes_are_scaled_by_the_range_in_use(
+    mode: str, values: list[float], expected: list[int]
+) -> None:
+    array = np.array([values], dtype=np.int32 if mode == "I" else np.float32)
+    image = Image.fromarray(array)
+    assert image.mode == mode
+    assert to_array(decode(image))[0, :, 0].tolist() == expected
+    assert to_array(decode(encoded(image, "TIFF")))[0, :, 0].tolist() == expected
+
+
+def test_cmyk_jpegs_hold_inverted_ink_as_adobe_writes_it() -> None:
+    cmyk = Image.new("CMYK", (16, 16), (0, 255, 255, 0))  # magenta and yellow ink: red
+    data = encoded(cmyk, "JPEG", quality=95)
+    start = data.index(b"\xff\xee")
+    assert data[start + 4 : start + 9] == b"Adobe"
+    unmarked = data[:start] + data[start + 2 + int.from_bytes(data[start + 2 : start + 4], "big") :]
+    for source in (data, unmarked, encoded(cmyk, "TIFF")):
+        assert np.abs(to_array(decode(source)).astype(int) - RED).max() < 8
+
+
+def test_transparency_is_laid_on_white() -> None:
+    half = Image.new("RGBA", (1, 1), (0, 0, 0, 128))
+    assert to_array(decode(half)).tolist() == [[[127, 127, 127]]]
+    for file_format in ("PNG", "WEBP", "AVIF", "TIFF"):
+        hidden = encoded(Image.new("RGBA", (16, 16), (200, 10, 10, 0)), file_format)
+        assert to_array(decode(hidden)).min() >= 250, file_format
+    assert to_array(decode(Image.new("LA", (1, 1), (0, 0)))).tolist() == [[[255] * 3]]
+
+
+def test_palette_with_and_without_transparency() -> None:
+    palette = quadrants().quantize(8)
+    assert palette.mode == "P"
+    for file_format in ("PNG", "GIF", "BMP", "TIFF"):
+        assert_upright(decode(encoded(palette, file_format)))
+    red_index = palette.getpixel((0, 0))
+    for file_format in ("PNG", "GIF"):
+        image = decode(encoded(palette, file_format, transparency=red_index))
+        assert to_array(image)[0, 0].tolist() == list(WHITE)
+        assert to_array(image)[0, -1].tolist() == list(GREEN)
+    in_bytes = decode(encoded(palette, "PNG", transparency=bytes([0] * 256)))
+    assert to_array(in_bytes).min() == 255
+
+
+def test_a_colour_key_is_transparent_in_grey_and_rgb() -> None:
+    grey = encoded(Image.new("L", (4, 4), 10), "PNG", transparency=10)
+    assert to_array(decode(grey)).min() == 255
+    rgb = encoded(Image.new("RGB", (4, 4), RED), "PNG", transparency=RED)
+    assert to_array(decode(rgb)).min() == 255
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV"])
+def test_every_mode_becomes_rgb(mode: str) -> None:
+    image = decode(Image.new(mode, (3, 2)))
+    assert (image.mode, image.size) == ("RGB", (3, 2))
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.full((2, 3), 7, np.uint8), [7, 7, 7]),
+        (np.full((2, 3, 1), 7, np.uint8), [7, 7, 7]),
+        (np.full((2, 3, 3), 7, np.uint8), [7, 7, 7]),
+        (np.full((2, 3, 4), 0, np.uint8), [255, 255, 255]),
+        (np.ones((2, 3), bool), [255, 255, 255]),
+        (np.full((2, 3), 65535, np.uint16), [255, 255, 255]),
+        (np.full((2, 3, 3), 0.5, np.float32), [128, 128, 128]),
+        (np.full((3, 6, 3), 7, np.uint8)[::-1, ::2][:2], [7, 7, 7]),
+    ],
+)
+def test_arrays(array: npt.NDArray[Any], expected: list[int]) -> None:
+    image = decode(array)
+    assert image.size == (3, 2)
+    assert to_array(image)[1, 2].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros((2, 3, 2), np.uint8), r"shape \(2, 3, 2\)"),
+        (np.zeros((1, 2, 3, 3), np.uint8), r"shape \(1, 2, 3, 3\)"),
+        (np.zeros((3,), np.uint8), "no pixels"),
+        (np.zeros((0, 3), np.uint8), "no pixels"),
+        (np.full((2, 3), 7.0), "0 to 1"),
+        (np.full((2, 3), np.nan), "0 to 1"),
+        (np.zeros((2, 3), np.int64), "int64"),
+    ],
+)
+def test_arrays_that_are_no_image_are_refused(array: npt.NDArray[Any], said: str) -> None:
+    with pytest.raises(ImageError, match=said):
+        decode(array)
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG whose header claims this size; its pixels are not there."""
+    data = bytearray(encoded(Image.new("RGB", (1, 1)), "PNG"))
+    data[16:24] = struct.pack(">II", width, height)
+    data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+    return bytes(data)
+
+
+def test_bombs_are_refused_by_their_header() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ImageError, match="12000 x 9000 is 108 megapixels, over the limit of 9"):
+            decode(bomb(12000, 9000), max_pixels=90_000_000)
+        with pytest.raises(ImageError, match="too large"):
+            decode(bomb(60000, 60000))
+        # within the limit, but over the size at which Pillow warns: it gets as far as its pixels
+        with pytest.raises(ImageError, match="damaged or truncated PNG"):
+            decode(bomb(12000, 9000))
+    with pytest.raises(ImageError, match="over the limit"):
+        decode(np.zeros((10, 10), np.uint8), max_pixels=99)
+    assert decode(np.zeros((10, 10), np.uint8), max_pixels=100).size == (10, 10)
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "AVIF", "TIFF", "BMP", "GIF"])
+@pytest.mark.parametrize("kept", [0.0, 0.02, 0.5, 0.9])
+def test_truncated_files_are_errors_that_name_the_file(
+    tmp_path: Path, file_format: str, kept: float
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    data = encoded(Image.fromarray(noise), file_format)
+    path = tmp_path / "photo.bin"
+    path.write_bytes(data[: int(len(data) * kept)])
+    with pytest.raises(ImageError) as caught:
+        decode(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert "; " in message
+
+
+@given(st.binary(max_size=200), st.sampled_from(["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"]))
+def test_damage_anywhere_is_an_image_or_an_image_error(noise: bytes, file_format: str) -> None:
+    data = bytearray(encoded(quadrants(), file_format))
+    at = 4 + sum(noise) % (len(data) - 4)
+    data[at : at + len(noise)] = noise
+    for source in (bytes(data), noise):
+        with contextlib.suppress(ImageError):  # any other exception fails the test
+            assert decode(source, max_pixels=1_000_000).mode == "RGB"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "an empty file"),
+        (b"hello world", "no image that can be read"),
+        (b"\n <!DOCTYPE html><title>404</title>", "a web page"),
+        (b"<?xml version='1.0'?><svg/>", "SVG"),
+        (b"%PDF-1.7", "PDF"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "PostScript"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "pillow-heif"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0", "video"),
+        (b"\0\0\0\x18ftypavif\0\0\0\0", "AVIF"),
+        (b"\x89PNG\r\n\x1a\n", "starts like a PNG"),
+        (b'{"a": 1}', "JSON"),
+    ],
+)
+def test_what_is_no_image_is_described(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(content)
+    with pytest.raises(ImageError, match=said) as caught:
+        decode(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"missing\.jpg: no such file"):
+        decode(tmp_path / "missing.jpg")
+    with pytest.raises(ImageError, match="is a directory"):
+        decode(tmp_path)
+    with pytest.raises(ImageError, match="cannot be opened"):
+        decode("a\0b.jpg")
+    with pytest.raises(ImageError, match="cannot decode a int"):
+        decode(3)  # type: ignore[arg-type]
+    with pytest.raises(ImageError, match="is a directory"):
+        decode("")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read anything")
+def test_permission_denied(tmp_path: Path) -> None:
+    path = tmp_path / "private.png"
+    path.write_bytes(encoded(quadrants(), "PNG"))
+    path.chmod(0)
+    with pytest.raises(ImageError, match=r"private\.png: permission denied"):
+        decode(path)
+
+
+def test_permission_denied_whoever_runs_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ImageError, match=r"private\.png: permission denied"):
+        decode(tmp_path / "private.png")
+
+
+def test_a_name_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ImageError) as caught:
+        decode(tmp_path / "a\nb.jpg")
+    assert "\n" not in str(caught.value)
+
+
+def test_image_references(tmp_path: Path) -> None:
+    data = encoded(quadrants(), "PNG")
+    path, shard = tmp_path / "a.png", tmp_path / "a.tar"
+    path.write_bytes(data)
+    with tarfile.open(shard, "w") as tar:
+        tar.add(path, "one.png")
+    assert_upright(decode(ImageRef(str(path))))
+    assert_upright(decode(ImageRef("gone.tar", member="one.png", data=data)))
+    assert_upright(decode(ImageRef(str(shard), member="one.png")))
+    with pytest.raises(ImageError, match=r"a\.tar::two\.png: the shard has no such member"):
+        decode(ImageRef(str(shard), member="two.png"))
+    with pytest.raises(ImageError, match=r"a\.png::one\.png: the shard cannot be read"):
+        decode(ImageRef(str(path), member="one.png"))
+    with pytest.raises(ImageError, match=r"a\.tar::one\.png: an empty file"):
+        decode(ImageRef("a.tar", member="one.png", data=b""))
+
+
+def test_a_url_is_read_through_fsspec() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://photos/a.png", "wb") as file:
+        file.write(encoded(quadrants(), "PNG"))
+    assert_upright(decode("memory://photos/a.png"))
+    with pytest.raises(ImageError, match="no such file"):
+        decode("memory://photos/b.png")
+
+
+def test_no_file_is_left_open(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.tif", tmp_path / "bad.tif"
+    data = encoded(quadrants(), "TIFF")
+    good.write_bytes(data)
+    bad.write_bytes(data[:200])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        decode(good)
+        with pytest.raises(ImageError):
+            decode(bad)
+    descriptors = Path("/proc/self/fd")
+    if descriptors.is_dir():
+        names = [os.path.realpath(link) for link in descriptors.iterdir()]
+        assert not [name for name in names if name.endswith(".tif")]
+
+
+def test_threads_decode_side_by_side_and_leave_warning_filters_alone() -> None:
+    data = encoded(quadrants(), "JPEG", quality=95, subsampling=0)
+    before = list(warnings.filters)
+    images: list[Image.Image] = []
+    threads = [
+        threading.Thread(target=lambda: images.extend(decode(data) for _ in range(20)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(images) == 80
+    assert list(warnings.filters) == before
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 8))
+def test_orientation_round_trip(width: int, height: int, orientation: int) -> None:
+    """Storing a picture turned and decoding it gives the picture back, pixel for pixel."""
+    rng = np.random.default_rng(width * 61 + height)
+    upright = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    stored = {  # by array indexing, apart from Pillow's transposes
+        1: upright,
+        2: upright[:, ::-1],
+        3: upright[::-1, ::-1],
+        4: upright[::-1],
+        5: upright.transpose(1, 0, 2),
+        6: upright.transpose(1, 0, 2)[::-1],
+        7: upright[::-1, ::-1].transpose(1, 0, 2),
+        8: upright.transpose(1, 0, 2)[:, ::-1],
+    }[orientation]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = decode(encoded(Image.fromarray(np.ascontiguousarray(stored)), "PNG", exif=exif))
+    np.testing.assert_array_equal(to_array(image), upright)
