@@ -1,0 +1,1 @@
+"""Text: tokens, vocabulary, letter trigrams and parts of speech."""
