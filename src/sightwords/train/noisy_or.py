@@ -1,0 +1,71 @@
+"""Eq. 1 in torch, for training: the twin of `words/noisy_or.py`, held to it by a parity test.
+
+Input: logits of regions, `(..., rows, columns, V)`, of any precision; all sums are float32 (or
+float64 for float64 input), so a bfloat16 network may feed it. Output: `(..., V)`, or the loss.
+
+Deviation: the authors clamp P to at least 1e-5 inside the logarithm; here log P is computed
+without loss and needs no clamp, so a positive word that is missed by far keeps its gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from sightwords.words.noisy_or import MAP_AXES, SMALL, Axis
+
+AUTHORS_SCALE = 20.0
+"""The authors' weight of the loss."""
+
+
+def log_miss(region_logits: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
+    """log(1 - P) = -sum_j softplus(x_j)."""
+    return -softplus(_wide(region_logits)).sum(dim=dim)
+
+
+def image_log_prob(region_logits: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
+    """The log of Eq. 1, log P, finite and with a finite gradient for every finite logit."""
+    return _log_prob(region_logits, log_miss(region_logits, dim=dim), dim)
+
+
+def image_prob(region_logits: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
+    """P itself (Eq. 1)."""
+    return -torch.expm1(log_miss(region_logits, dim=dim))
+
+
+def cross_entropy(region_logits: Tensor, targets: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
+    """-(t log P + (1 - t) log(1 - P)) for each image and word; t in [0, 1] may be soft."""
+    miss = log_miss(region_logits, dim=dim)
+    t = targets.to(miss.dtype)
+    return -(t * _log_prob(region_logits, miss, dim) + (1 - t) * miss)
+
+
+def noisy_or_loss(
+    region_logits: Tensor,
+    targets: Tensor,
+    *,
+    dim: Axis = MAP_AXES,
+    scale: float = AUTHORS_SCALE,
+) -> Tensor:
+    """The loss of a batch: the mean over images and words, times the authors' 20."""
+    return scale * cross_entropy(region_logits, targets, dim=dim).mean()
+
+
+def log1mexp(value: Tensor) -> Tensor:
+    """The log of 1 - exp(value), value < 0; both branches are kept finite, so gradients are too."""
+    near = value > -0.6931472
+    close = torch.where(near, value, -1.0)
+    far = torch.where(near, -1.0, value)
+    return torch.where(near, torch.log(-torch.expm1(close)), torch.log1p(-torch.exp(far)))
+
+
+def _log_prob(region_logits: Tensor, miss: Tensor, dim: Axis) -> Tensor:
+    tiny = miss > -SMALL
+    # The branch not taken must not meet log(0): its NaN gradient would leak through `where`.
+    usual = log1mexp(torch.where(tiny, -1.0, miss))
+    return torch.where(tiny, torch.logsumexp(logsigmoid(_wide(region_logits)), dim=dim), usual)
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
