@@ -1,0 +1,193 @@
+"""A word detector on disk: what training writes and `Detector.load` reads.
+
+A detector directory holds
+
+    detector.json     this module: how an image is prepared, where the regions lie
+    network.onnx      image (B, 3, S, S) -> region_logits (B, rows, columns, V), features (B, F),
+                      and for whole-image Classification also image_logits (B, V)
+    vocabulary.json   the V words, in the order of the network's output
+    calibration.json  score -> precision of each word (section 3.2)
+
+`DetectorSpec.save` seals the first three with SHA-256 sums, `load` refuses a directory whose
+files do not belong together, and says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+
+from sightwords.errors import BundleError
+from sightwords.files import write_text
+from sightwords.images import (
+    Normalization,
+    RegionBoxes,
+    fit_size,
+    paper_input,
+    region_boxes,
+    square_input,
+)
+from sightwords.types import FloatArray
+from sightwords.words.strict_json import Reader, unreadable
+
+FORMAT = 1
+DETECTOR_NAME = "detector.json"
+NETWORK_NAME = "network.onnx"
+VOCABULARY_NAME = "vocabulary.json"
+CALIBRATION_NAME = "calibration.json"
+
+Resize = Literal["square", "paper"]
+Resample = Literal["bilinear", "bicubic"]
+Pooling = Literal["noisy_or", "whole_image"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """How a photograph becomes the network's input (section 3.1)."""
+
+    resize: Resize
+    """`square` squashes; `paper` fits the longer side and pads at the right and below."""
+    size_px: int
+    resample: Resample
+    normalization: Normalization
+
+    def prepare(self, image: Image.Image) -> FloatArray:
+        """Upright RGB -> (3, size_px, size_px) float32."""
+        if self.resize == "paper":
+            return paper_input(
+                image,
+                longer_side_px=self.size_px,
+                normalization=self.normalization,
+                resample=self.resample,
+            )
+        return square_input(
+            image,
+            side_px=self.size_px,
+            normalization=self.normalization,
+            resample=self.resample,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridSpec:
+    """The sliding window of the response map, in the units of `images.region_boxes`."""
+
+    rows: int
+    columns: int
+    window: int
+    stride: int
+    canvas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorSpec:
+    """The contents of `detector.json`."""
+
+    backbone: str
+    pooling: Pooling
+    input: InputSpec
+    grid: GridSpec
+    words: int
+    """The size V of the vocabulary and of the network's output."""
+    vocabulary_sha256: str = ""
+    """Of the file; filled in by `save`."""
+    network_sha256: str = ""
+
+    def regions(self, width: int, height: int) -> RegionBoxes:
+        """Where the regions lie in an upright image of this size."""
+        grid = self.grid
+        padded = self.input.resize == "paper"
+        return region_boxes(
+            grid.rows,
+            grid.columns,
+            window=grid.window,
+            stride=grid.stride,
+            canvas=grid.canvas,
+            content=fit_size(width, height, grid.canvas) if padded else None,
+        )
+
+    def save(self, directory: str | os.PathLike[str]) -> DetectorSpec:
+        """Write `detector.json` beside the network and the vocabulary, sealed with their sums."""
+        folder = Path(directory)
+        sealed = replace(
+            self,
+            vocabulary_sha256=sha256_of(folder / VOCABULARY_NAME),
+            network_sha256=sha256_of(folder / NETWORK_NAME),
+        )
+        document = {"format": FORMAT, **asdict(sealed)}
+        write_text(folder / DETECTOR_NAME, json.dumps(document, indent=1) + "\n")
+        return sealed
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, verify: bool = True) -> DetectorSpec:
+        """Read and check `detector.json`; `verify` compares the sums of the files beside it."""
+        folder = Path(directory)
+        path = folder / DETECTOR_NAME
+        spec = _detector(Reader.open(path, newest=FORMAT))
+        if verify:
+            _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256, path)
+            _compare_sum(folder / NETWORK_NAME, spec.network_sha256, path)
+        return spec
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 sum of a file, read piece by piece."""
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as stream:
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise unreadable(Path(path), error) from error
+    return digest.hexdigest()
+
+
+def _detector(reader: Reader) -> DetectorSpec:
+    return DetectorSpec(
+        backbone=reader.take("backbone", str),
+        pooling=reader.choice("pooling", Pooling),
+        input=_input(reader.table("input")),
+        grid=_grid(reader.table("grid")),
+        words=reader.count("words"),
+        vocabulary_sha256=reader.take("vocabulary_sha256", str),
+        network_sha256=reader.take("network_sha256", str),
+    )
+
+
+def _input(reader: Reader) -> InputSpec:
+    inner = reader.table("normalization")
+    normalization = Normalization(
+        channels="BGR" if inner.choice("channels", Literal["RGB", "BGR"]) == "BGR" else "RGB",
+        scale=inner.take("scale", float),
+        mean=inner.three("mean"),
+        std=inner.three("std"),
+    )
+    if 0 in normalization.std:
+        raise BundleError(f"{inner.where}: std is {normalization.std}; expected no zero")
+    return InputSpec(
+        resize=reader.choice("resize", Resize),
+        size_px=reader.count("size_px"),
+        resample=reader.choice("resample", Resample),
+        normalization=normalization,
+    )
+
+
+def _grid(reader: Reader) -> GridSpec:
+    return GridSpec(
+        **{key: reader.count(key) for key in ("rows", "columns", "window", "stride", "canvas")}
+    )
+
+
+def _compare_sum(path: Path, expected: str, where: Path) -> None:
+    found = sha256_of(path)
+    if found != expected:
+        raise BundleError(
+            f"{path}: its SHA-256 sum is {found[:12]}..., {where.name} says {expected[:12]}...; "
+            "the files are not of one detector, or one is damaged: copy the directory again"
+        )
