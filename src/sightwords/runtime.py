@@ -1,0 +1,132 @@
+"""Networks on ONNX Runtime; the only module that imports it.
+
+    Network("network.onnx", threads=1).run({"image": batch}) -> {"region_logits": ..., ...}
+
+Everything that can be wrong with a network (absent, damaged, other inputs than it takes, NaN in
+what it gives) ends as one `BundleError` of one line that names the network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightwords.errors import BundleError
+from sightwords.types import FloatArray
+
+Dimension = int | None
+
+
+def available_cores() -> int:
+    """The cores this process may use (a container or `taskset` may give fewer than there are)."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+class Network:
+    """A loaded network. Calls from several threads are safe; each waits for no other."""
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        *,
+        threads: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Load from a path or from bytes; `threads` is all available cores unless given."""
+        self.name = name or (
+            f"<network of {len(model)} bytes>" if isinstance(model, bytes) else os.fspath(model)
+        )
+        self._session = _open(model, threads or available_cores(), self.name)
+        self.inputs = _shapes(self._session.get_inputs())
+        """Name -> shape; None where the network takes any length."""
+        self.outputs = _shapes(self._session.get_outputs())
+
+    def run(
+        self,
+        inputs: Mapping[str, FloatArray],
+        *,
+        outputs: Sequence[str] | None = None,
+        about: str = "",
+    ) -> dict[str, FloatArray]:
+        """Feed float32 arrays by name, get arrays by name (all outputs unless some are asked for).
+
+        `about` says in errors what was fed, for example the photograph's name.
+        """
+        names = list(self.outputs if outputs is None else outputs)
+        self._check_names(inputs, names)
+        try:
+            values = self._session.run(names, dict(inputs))
+        except Exception as error:  # ONNX Runtime has no common base class for its errors
+            raise BundleError(
+                f"{self.name}: the network failed{_on(about)} ({_one_line(error)}); "
+                f"it takes {_describe(self.inputs)}"
+            ) from error
+        for name, value in zip(names, values, strict=True):
+            if not np.isfinite(value).all():
+                raise BundleError(
+                    f"{self.name}: the network's {name} holds NaN or infinity{_on(about)}; "
+                    "the weights are damaged or overflow: take the network as it was exported"
+                )
+        return dict(zip(names, values, strict=True))
+
+    def _check_names(self, inputs: Mapping[str, FloatArray], outputs: Sequence[str]) -> None:
+        if set(inputs) != set(self.inputs) or not set(outputs) <= set(self.outputs):
+            raise BundleError(
+                f"{self.name}: asked for {', '.join(outputs)} from {', '.join(inputs)}; "
+                f"the network takes {_describe(self.inputs)} and gives {_describe(self.outputs)}"
+            )
+
+
+def _open(model: str | os.PathLike[str] | bytes, threads: int, name: str) -> Any:
+    # Imported late: it costs 0.1 s, and most verbs of the command line need no network.
+    import onnxruntime
+
+    if not isinstance(model, bytes) and not Path(model).is_file():
+        raise BundleError(f"{name}: no such file; expected a network in ONNX format")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong is raised; nothing is printed
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    try:
+        return onnxruntime.InferenceSession(
+            model if isinstance(model, bytes) else os.fspath(model),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+    except Exception as error:
+        raise BundleError(
+            f"{name}: is not a usable ONNX network ({_one_line(error)}); the file is damaged or "
+            "incomplete: copy it again"
+        ) from error
+
+
+def _shapes(values: Sequence[Any]) -> dict[str, tuple[Dimension, ...]]:
+    return {v.name: tuple(d if isinstance(d, int) else None for d in v.shape) for v in values}
+
+
+def _describe(shapes: Mapping[str, tuple[Dimension, ...]]) -> str:
+    """For messages.
+
+    >>> _describe({"image": (None, 3, 224, 224)})
+    'image (any, 3, 224, 224)'
+    """
+    return ", ".join(
+        f"{name} ({', '.join('any' if d is None else str(d) for d in shape)})"
+        for name, shape in shapes.items()
+    )
+
+
+def _on(about: str) -> str:
+    return f" on {about}" if about else ""
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else text[:157] + "..."
