@@ -1,187 +1,19 @@
-"""A small longest-match automaton: patterns in, the longest match and its rule out.
+"""A longest-match automaton: many patterns at once, the longest match and its rule out.
 
 The reference tokeniser is a generated lexer: of all rules it takes the one that matches the most
 characters, and of equally long ones the first. Python's `re` takes the first alternative that
 works instead, and may backtrack for ever on a hostile string. So the patterns are compiled here
 to a non-deterministic automaton, whose deterministic states are made when a text first needs
-them: exact longest matches, in time linear in the text.
-
-Pattern notation, a subset of the usual one:
-
-    a  \\.  \\u2019   a character; an ASCII letter stands for both its cases
-    [a-z_]  [^"]     one of a set, or none of it; here case counts, and letters, digits, spaces
-                     and signs stand for themselves except \\ ^ - ]
-    {name}           a named pattern or set
-    x|y  (x)  x?  x*  x+  x{2,4}
-
-An automaton works on UTF-16 code units (see `ptb.py`).
+them: exact longest matches, one table look-up a character.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from sightwords.text.ptb_characters import Ranges
-
-LAST_UNIT = 0xFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One code unit out of a set."""
-
-    ranges: Ranges
-
-
-@dataclass(frozen=True, slots=True)
-class Sequenced:
-    """One pattern after the other."""
-
-    parts: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """Any one of the patterns."""
-
-    options: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeated:
-    """A pattern `least` to `most` times; without `most`, any number of times."""
-
-    part: Pattern
-    least: int
-    most: int | None
-
-
-Pattern: TypeAlias = "OneOf | Sequenced | Either | Repeated"
-
-
-def parse(text: str, names: Mapping[str, Pattern]) -> Pattern:
-    """Read a pattern; `names` are those it may use in braces.
-
-    >>> parse("a[b-d]", {}).parts[1]
-    OneOf(ranges=((98, 100),))
-    """
-    reader = _Reader(text, names)
-    pattern = reader.either()
-    assert reader.at == len(text), f"pattern {text!r}: stopped at {reader.at}"
-    return pattern
-
-
-class _Reader:
-    """Recursive descent over one pattern's text."""
-
-    def __init__(self, text: str, names: Mapping[str, Pattern]) -> None:
-        self.text = text
-        self.names = names
-        self.at = 0
-
-    def peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def take(self) -> str:
-        self.at += 1
-        return self.text[self.at - 1]
-
-    def either(self) -> Pattern:
-        options = [self.sequence()]
-        while self.peek() == "|":
-            self.take()
-            options.append(self.sequence())
-        return options[0] if len(options) == 1 else Either(tuple(options))
-
-    def sequence(self) -> Pattern:
-        parts = []
-        while self.peek() not in ("", "|", ")"):
-            parts.append(self.repeated())
-        return Sequenced(tuple(parts))
-
-    def repeated(self) -> Pattern:
-        part = self.single()
-        while True:
-            sign = self.peek()
-            if sign in ("?", "*", "+") and sign:
-                self.take()
-                part = Repeated(part, int(sign == "+"), 1 if sign == "?" else None)
-            elif sign == "{" and self.text[self.at + 1].isdigit():
-                low, _, high = self.braced().partition(",")
-                part = Repeated(part, int(low), int(high or low))
-            else:
-                return part
-
-    def single(self) -> Pattern:
-        sign = self.peek()
-        if sign == "(":
-            self.take()
-            inner = self.either()
-            assert self.take() == ")", self.text
-            return inner
-        if sign == "[":
-            return self.character_set()
-        if sign == "{":
-            return self.names[self.braced()]
-        return _literal(self.character())
-
-    def braced(self) -> str:
-        stop = self.text.index("}", self.at)
-        inside = self.text[self.at + 1 : stop]
-        self.at = stop + 1
-        return inside
-
-    def character(self) -> str:
-        sign = self.take()
-        if sign != "\\":
-            return sign
-        sign = self.take()
-        if sign == "u":
-            self.at += 4
-            return chr(int(self.text[self.at - 4 : self.at], 16))
-        return {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(sign, sign)
-
-    def character_set(self) -> Pattern:
-        self.take()
-        negated = self.peek() == "^"
-        if negated:
-            self.take()
-        ranges = []
-        while self.peek() != "]":
-            low = high = ord(self.character())
-            if self.peek() == "-" and self.text[self.at + 1] != "]":
-                self.take()
-                high = ord(self.character())
-            ranges.append((low, high))
-        self.take()
-        return OneOf(complement(ranges) if negated else tuple(ranges))
-
-
-def _literal(character: str) -> OneOf:
-    cases = {character}
-    if character.isascii():
-        cases |= {character.lower(), character.upper()}
-    return OneOf(tuple((ord(c), ord(c)) for c in sorted(cases)))
-
-
-def complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The code units outside the ranges.
-
-    >>> complement([(65, 90), (0, 9)])
-    ((10, 64), (91, 65535))
-    """
-    gaps = []
-    low = 0
-    for first, last in sorted(ranges):
-        if first > low:
-            gaps.append((low, first - 1))
-        low = max(low, last + 1)
-    if low <= LAST_UNIT:
-        gaps.append((low, LAST_UNIT))
-    return tuple(gaps)
+from sightwords.text.ptb_patterns import LAST_UNIT, Either, OneOf, Pattern, Repeated, Sequenced
 
 
 class Alphabet:
@@ -244,6 +76,7 @@ _UNKNOWN = State.__new__(State)
 class Automaton:
     """All patterns at once; pattern i is rule i.
 
+    >>> from sightwords.text.ptb_patterns import parse
     >>> greeting, word = parse("hello", {}), parse("[a-z]+", {})
     >>> automaton = Automaton([greeting, word], Alphabet([greeting, word]))
     >>> automaton.longest("hello there", 0), automaton.longest("hellos", 0)

@@ -4,21 +4,35 @@ These are the rules of the Stanford PTB tokeniser as CoreNLP 3.4.1 has them with
 `-preserveLines -lowerCase`, the form in which the COCO caption tools run it. Order matters twice:
 the rule that matches most characters, its context included, wins; of equals, the first.
 
-Patterns are written in the notation of `ptb_automaton.py`: a bare letter stands for both cases,
+Patterns are written in the notation of `ptb_patterns.py`: a bare letter stands for both cases,
 a letter in brackets only for itself.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from sightwords.text.ptb_automaton import OneOf, Pattern, parse
+from sightwords.text.ptb_actions import (
+    Action,
+    ampersand,
+    bracketed,
+    closing,
+    currency,
+    cut,
+    dashes,
+    drop,
+    end_after_initials,
+    fraction,
+    joined,
+    joined_and_bracketed,
+    keep,
+    keep_and_end,
+    opening,
+    printed,
+    without_soft_hyphens,
+)
 from sightwords.text.ptb_characters import CAPITALS, DIGITS, LETTERS, WORD_MARKS
-
-Action = Callable[[str], "tuple[str | None, int]"]
-"""The matched text -> the token (None: no token) and how many of its characters are used up."""
+from sightwords.text.ptb_patterns import OneOf, Pattern, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,95 +44,6 @@ class Rule:
     before: str = ""
     """The context: a pattern that must follow; the token is then the longest that leaves it."""
 
-
-# What becomes of a match
-
-
-def keep(match: str) -> tuple[str | None, int]:
-    """The token is the text itself."""
-    return match, len(match)
-
-
-def drop(match: str) -> tuple[str | None, int]:
-    """No token: spaces and what the tokeniser does not know."""
-    return None, len(match)
-
-
-def printed(token: str) -> Action:
-    """Always the same token."""
-    return lambda match: (token, len(match))
-
-
-def cut(count: int) -> Action:
-    """The last characters are left for the next token: `can` of `cannot`."""
-    return lambda match: (match[:-count], len(match) - count)
-
-
-def keep_and_end(match: str) -> tuple[str | None, int]:
-    """An abbreviation at a sentence's end: its full stop serves a second time, as a token."""
-    return match, len(match) - 1
-
-
-def end_after_initials(match: str) -> tuple[str | None, int]:
-    """`U.S.` keeps its stop and ends the sentence; a lone letter such as `I.` only ends it."""
-    return (match[0], 1) if len(match) == 2 else keep_and_end(match)
-
-
-def without_soft_hyphens(match: str) -> tuple[str | None, int]:
-    """Soft hyphens only mark where a line may break; a token of nothing else becomes `-`."""
-    return match.replace("\u00ad", "") or "-", len(match)
-
-
-def joined(match: str) -> tuple[str | None, int]:
-    """Spaces inside a token become no-break spaces, since spaces separate tokens."""
-    return match.replace(" ", "\u00a0"), len(match)
-
-
-def bracketed(match: str) -> tuple[str | None, int]:
-    """As `joined`, with the treebank's names for parentheses."""
-    named = match.replace("(", "-LRB-").replace(")", "-RRB-")
-    return named.replace(" ", "\u00a0"), len(match)
-
-
-def ampersand(match: str) -> tuple[str | None, int]:
-    """The entity `&amp;` becomes the sign."""
-    return _AMP.sub("&", match), len(match)
-
-
-_AMP = re.compile("&amp;", re.IGNORECASE | re.ASCII)
-
-
-def dashes(match: str) -> tuple[str | None, int]:
-    """Three or four hyphens are a dash."""
-    return ("--" if len(match) in (3, 4) else match), len(match)
-
-
-def spelled(signs: dict[str, str]) -> Action:
-    """Single characters replaced by their treebank spelling."""
-    table = str.maketrans(signs)
-    return lambda match: (match.translate(table), len(match))
-
-
-def quotes(single: str) -> Action:
-    """Quotation marks in TeX's manner; `single` is what a straight apostrophe turns into."""
-    table = str.maketrans(
-        {"'": single, '"': single * 2}
-        | dict.fromkeys("\u0091\u2018\u201b\u2039", "`")
-        | dict.fromkeys("\u0092\u2019\u203a", "'")
-        | dict.fromkeys("\u0093\u201c\u00ab", "``")
-        | dict.fromkeys("\u0094\u201d\u00bb", "''")
-    )
-
-    def action(match: str) -> tuple[str | None, int]:
-        plain = match.replace("&apos;", "'").replace("&quot;", '"')
-        return plain.translate(table), len(match)
-
-    return action
-
-
-opening, closing = quotes("`"), quotes("'")
-currency = spelled({"¢": "cents", "£": "#"} | dict.fromkeys("\u0080\u00a4\u20a0\u20ac", "$"))
-fraction = spelled({"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3"})
 
 # Parts of patterns; each may use those above it
 
@@ -147,6 +72,7 @@ PARTS = {
     "before_not": r"[A-Za-z\u00AD]*[A-MO-Za-mo-z]\u00AD*",  # may not end in n: ca|n't
     "slashed_part": "[A-Za-z0-9]+(-[A-Za-z]+){0,2}",
     "slashed": r"{slashed_part}(\\?/{slashed_part}){1,2}",
+    "us_pair": r"(Canada|Sino|Korean|EU|Japan|non)-U\.S|U\.S\.-(U\.K|U\.S\.S\.R)",
     "initials": r"[A-Za-z](\.[A-Za-z])*|{us_pair}",
     "two_initials": r"[A-Za-z](\.[A-Za-z])+|{us_pair}",
     "lettered": r"[A-Za-z0-9][A-Za-z0-9.,\u00AD]*(-([A-Za-z0-9\u00AD]+|{two_initials}\.))+",
@@ -201,7 +127,6 @@ PARTS = {
         r"|seq|Bldg)\."
     ),
     # Abbreviations that a name follows: never the end of a sentence.
-    "us_pair": r"(Canada|Sino|Korean|EU|Japan|non)-U\.S|U\.S\.-(U\.K|U\.S\.S\.R)",
     "title": (
         "Mr|Mrs|Ms|[M]iss|Drs?|Profs?|Sens?|Reps?|Attys?|Lt|Col|Gen|Messrs|Govs?|Adm|Rev|Maj|Sgt"
         "|Cpl|Pvt|Capt|Ste?|Ave|Pres|Lieut|Hon|Brig|Co?mdr|Pfc|Spc|Supts?|Det|Mt|Ft|Adj|Adv|Asst"
@@ -213,7 +138,7 @@ PARTS = {
     "numbered_abbreviation": r"(ca|figs?|prop|nos?|art|bldg|pp|op)\.",
     # Words that begin a sentence often enough to end the one before.
     "sentence_start": (
-        "[A]|[A](bout|ccording|dditionally|fter|n|s|t)|[B]ut|[E]arlier|[H](e|er|ere|owever)|[I][fnt]"
+        "[A]|[A](bout|ccording|dditionally|fter|n|s|t)|[B]ut|[E]arlier|[H](e|er|ere|owever)|[I](f|n|t)"
         r"|[L]ast|[M](any|ore|r\.|s\.)|[N]ow|[O](nce|ne|ther|ur)|[S](he|ince|o|ome|uch)"
         "|[T](hat|he|heir|hen|here|hese|hey|his)|[W](e|hen|hile|hat)|[Y](et|ou)"
     ),
@@ -226,12 +151,13 @@ PARTS = {
     "double_quote": '"|&quot;',
     "ellipsis": r"\.{3,5}|(\.[ \u00A0]){2,4}\.|[\u0085\u2026]",
     "smiley": r"[<>]?[:;=][\-o*']?[()DPdpO\\{@|\[\]]",
+    # The first form is another slip kept for parity: "up to" where a set was meant.
     "face": (
-        r"[\^x=~<>]\.\[\^x=~<>\]|[\-\^x=~<>']_[\-\^x=~<>']"
+        r"[\^x=~<>]\.\[\^x=[^<]*<>\]|[\-\^x=~<>']_[\-\^x=~<>']"
         r"|\([\-\^x=~<>'][_.]?[\-\^x=~<>']\)|\([\^x=~<>']-[\^x=~<>'`]\)"
     ),
     "treebank": (
-        r"-([RL][RCS]B)-|C\.D\.s|pro-|anti-|S(&|&amp;)P-500|S(&|&amp;)Ls|Cap{apostrophe}n"
+        r"-(R|L)(R|C|S)B-|C\.D\.s|pro-|anti-|S(&|&amp;)P-500|S(&|&amp;)Ls|Cap{apostrophe}n"
         "|c{apostrophe}est"
     ),
     "symbol": (
@@ -281,7 +207,7 @@ RULES = (
     Rule("({apostrophe})[0-9][0-9]", keep, before="{blank}"),
     Rule("{filename}", keep, before="{blank}|[.?!,]"),
     Rule(r"{word}\.", without_soft_hyphens, before="{inner_stop}"),
-    Rule("{phone}", bracketed),
+    Rule("{phone}", joined_and_bracketed),
     Rule("{double_quote}", opening, before="[A-Za-z0-9$]"),
     Rule("{double_quote}", closing),
     Rule(r"\u007F", drop),
@@ -322,12 +248,6 @@ def named_patterns() -> dict[str, Pattern]:
         "capital": OneOf(CAPITALS),
         "any": OneOf(((0, 0xFFFF),)),
     }
-    waiting = dict(PARTS)
-    while waiting:  # a part may use one that is listed further down
-        for name, text in list(waiting.items()):
-            try:
-                names[name] = parse(text, names)
-            except KeyError:
-                continue
-            del waiting[name]
+    for name, text in PARTS.items():
+        names[name] = parse(text, names)
     return names
