@@ -1,0 +1,255 @@
+"""What format a source is: by its name where that settles it, else by its first bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from sightwords.corpus import coco, flickr
+from sightwords.corpus.folder import is_image_name
+from sightwords.corpus.hf import HUB_PREFIX, read_hf
+from sightwords.corpus.karpathy import read_karpathy
+from sightwords.corpus.manifest import Columns, find_fields, read_manifest, read_sentences
+from sightwords.corpus.pascal import is_sentence_file, read_pascal_page, read_sentence_folder
+from sightwords.corpus.problems import Problems
+from sightwords.corpus.records import Located
+from sightwords.corpus.shards import SHARD_NAME, read_shards
+from sightwords.corpus.sources import READ_ERRORS, decoded, expand, is_url, open_binary
+from sightwords.corpus.table import delimiter_of
+from sightwords.errors import CorpusError
+
+SUPPORTED = """supported are:
+  webdataset shards      NAME-{00..12}.tar, .tar.gz, a folder of them, any fsspec URL
+  COCO captions          captions_val2014.json (with --images, or val2014/ beside it)
+  Karpathy splits        dataset_coco.json, dataset_flickr8k.json, dataset_flickr30k.json
+  Flickr8k/30k tokens    Flickr8k.token.txt (with its split files beside it)
+  PASCAL sentences       the saved page index.html, or a folder of NAME.txt and NAME.jpg
+  manifest               .jsonl, .csv or .tsv with image and caption
+  text                   .txt, one sentence a line
+  Hugging Face           NAME.parquet, or hf:OWNER/NAME for the hub"""
+
+_HEAD_CHARS = 1 << 16
+_CAPTION_FILE = re.compile(
+    r"^(captions_.*\.json|dataset_.*\.json|.*\.token(\.txt)?|results_\d+\.token"
+    r"|(manifest|metadata|captions)\.(jsonl|ndjson|csv|tsv|txt)|results\.csv|index\.html?)(\.gz)?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `open_corpus` was asked for, beyond the source."""
+
+    images: str | None = None
+    splits: str | None = None
+    captions: tuple[str, ...] | None = None
+    image_column: str | None = None
+    id_column: str | None = None
+    encoding: str = "utf-8"
+    need_captions: bool = True
+    hub_split: str | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that were named."""
+        return Columns(self.image_column, self.captions, self.id_column)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One source, recognised, ready to be read any number of times."""
+
+    source: str
+    format: str
+    reason: str
+    read: Callable[[Problems], Iterator[Located]]
+    ids_unique: bool = False
+
+
+def recognise(source: str, options: Options = Options()) -> list[Part]:  # noqa: B008
+    """The parts of a source: one, or one a file where a pattern names files other than shards."""
+    if source.startswith(HUB_PREFIX) and not is_url(source):
+        return [_hf(source, options, "the prefix hf:")]
+    if not is_url(source) and Path(source).is_dir():
+        return [_folder(Path(source), options)]
+    names = expand(source)
+    if all(SHARD_NAME.search(name) for name in names):
+        _refuse_absent(names)
+        return [_shards(source, names, options)]
+    if all(name.endswith(".parquet") for name in names):
+        _refuse_absent(names)
+        return [_hf(source, options, "the ending .parquet")]
+    return [_file(name, options) for name in names]
+
+
+def _refuse_absent(names: list[str]) -> None:
+    """Say at once when nothing is there; one absent shard among others is reported in reading."""
+    if not any(is_url(name) or Path(name).is_file() for name in names):
+        raise CorpusError(f"{names[0]}: no such file; check the path")
+
+
+def _shards(source: str, names: list[str], options: Options) -> Part:
+    read = partial(_read_shards, tuple(names), options.need_captions)
+    reason = f"the ending .tar; {len(names)} shard(s)"
+    return Part(source, "webdataset shards", reason, read)
+
+
+def _read_shards(
+    names: tuple[str, ...], need_captions: bool, problems: Problems
+) -> Iterator[Located]:
+    return read_shards(names, problems, need_captions=need_captions)
+
+
+def _hf(source: str, options: Options, reason: str) -> Part:
+    split = options.hub_split if source.startswith(HUB_PREFIX) else None
+    read = partial(read_hf, source, images=options.images, columns=options.columns, split=split)
+    return Part(source, "Hugging Face dataset", reason, read)
+
+
+def _file(source: str, options: Options) -> Part:
+    """One file of text, by its ending and its first bytes."""
+    head = _head(source, options.encoding)
+    name = source.removesuffix(".gz").lower()
+    if name.endswith(".json") and not _is_json_lines(head):
+        return _json(source, head, options)
+    if name.endswith((".jsonl", ".ndjson", ".json")):
+        return _manifest(source, options, "JSON, an object a line")
+    if name.endswith((".html", ".htm")) and "<img" in head.lower():
+        return _local(source, "PASCAL sentences", "a page with images", read_pascal_page, options)
+    if _is_token_file(head):
+        return _flickr(source, options)
+    header = head.split("\n", 1)[0].strip("\r")
+    names = next(iter([header.split(delimiter_of(header))]))
+    fields = find_fields([n.strip('"') for n in names], options.columns)
+    if name.endswith((".csv", ".tsv")) or (fields.image and fields.captions):
+        return _manifest(source, options, f"a header of {len(names)} columns")
+    if name.endswith(".txt"):
+        read = partial(read_sentences, source, encoding=options.encoding)
+        return Part(source, "text", "the ending .txt; one sentence a line", read, ids_unique=True)
+    raise CorpusError(f"{source}: is of no known format; {SUPPORTED}")
+
+
+def _head(source: str, encoding: str) -> str:
+    """The first characters of a file; a file that cannot be opened is an error here and now."""
+    try:
+        with open_binary(source) as stream:
+            return decoded(source, stream, encoding).read(_HEAD_CHARS)
+    except FileNotFoundError as error:
+        hint = ""
+        if re.match(r"^[\w.-]+/[\w.-]+$", source):
+            hint = f"; for a dataset on the hub write hf:{source}"
+        raise CorpusError(f"{source}: no such file; check the path{hint}") from error
+    except READ_ERRORS as error:
+        raise CorpusError(f"{source}: cannot be read ({error}); {SUPPORTED}") from error
+
+
+def _is_json_lines(head: str) -> bool:
+    lines = [line for line in head.split("\n", 2)[:2] if line.strip()]
+    try:
+        values = [json.loads(line) for line in lines]
+    except ValueError:
+        return False
+    return len(values) == 2 and all(isinstance(value, dict) for value in values)
+
+
+def _json(source: str, head: str, options: Options) -> Part:
+    start = head.lstrip()
+    if start.startswith("[") and '"image_id"' in head and '"caption"' in head:
+        raise CorpusError(
+            f"{source}: holds a system's captions (COCO results format), not a corpus; "
+            "score it with sightwords evaluate"
+        )
+    if start.startswith("{") and '"images"' in head and '"sentences"' in head:
+        return _local(
+            source, "Karpathy splits", "'images' with 'sentences'", read_karpathy, options
+        )
+    if start.startswith("{") and re.search(r'"(images|annotations)"\s*:\s*\[', head):
+        return _coco(source, options)
+    raise CorpusError(f"{source}: is JSON, but no captions are found at its start; {SUPPORTED}")
+
+
+def _local(
+    source: str, name: str, reason: str, read: Callable[..., Iterator[Located]], options: Options
+) -> Part:
+    reader = partial(read, source, images=options.images, encoding=options.encoding)
+    return Part(source, name, f"{reason}; {_images_note(options.images)}", reader)
+
+
+def _images_note(images: str | None) -> str:
+    return f"images in {images}" if images else "no image folder"
+
+
+def _coco(source: str, options: Options) -> Part:
+    options = replace(options, images=options.images or coco.guess_images(source))
+    return _local(source, "COCO captions", "'images' and 'annotations'", coco.read_coco, options)
+
+
+def _flickr(source: str, options: Options) -> Part:
+    images = options.images or flickr.guess_images(source)
+    read = partial(
+        flickr.read_flickr,
+        source,
+        images=images,
+        splits=options.splits,
+        encoding=options.encoding,
+    )
+    reason = f"lines of NAME.jpg#0 and a caption; {_images_note(images)}"
+    return Part(source, "Flickr tokens", reason, read)
+
+
+def _manifest(source: str, options: Options, reason: str) -> Part:
+    read = partial(
+        read_manifest,
+        source,
+        images=options.images,
+        columns=options.columns,
+        encoding=options.encoding,
+    )
+    return Part(source, "manifest", reason, read)
+
+
+def _is_token_file(head: str) -> bool:
+    """Whether most of the first lines are `NAME.jpg#0` and a caption."""
+    lines = [line for line in head.split("\n")[:5] if line.strip()]
+    matches = [flickr.TOKEN_LINE.match(line) for line in lines]
+    good = [m for m in matches if m and re.search(r"\.(jpe?g|png)(\.\d+)?$", m["name"], re.I)]
+    return bool(lines) and 2 * len(good) > len(lines)
+
+
+def _folder(folder: Path, options: Options) -> Part:
+    """A folder: of shards, of parquet, with one caption file, or with a text file an image."""
+    files = [p for p in sorted(folder.iterdir()) if p.is_file() and not p.name.startswith(".")]
+    shards = [str(p) for p in files if SHARD_NAME.search(p.name)]
+    if shards:
+        return _shards(str(folder), shards, options)
+    if any(p.suffix == ".parquet" for p in files):
+        return _hf(str(folder / "*.parquet"), options, "a folder of .parquet files")
+    annotations = folder / "annotations"
+    more = sorted(annotations.iterdir()) if annotations.is_dir() else []
+    captioned = [p for p in [*files, *more] if _CAPTION_FILE.match(p.name)]
+    if len(captioned) == 1:
+        return _file(str(captioned[0]), _with_images(captioned[0], folder, options))
+    if captioned:
+        names = ", ".join(str(p) for p in captioned)
+        raise CorpusError(f"{folder}: holds several caption files; name one of them: {names}")
+    if any(is_sentence_file(p) for p in folder.rglob("*txt")):
+        return _local(str(folder), "sentence folder", "text files", read_sentence_folder, options)
+    raise CorpusError(f"{folder}: no captions found in this folder; {SUPPORTED}")
+
+
+def _with_images(captions: Path, folder: Path, options: Options) -> Options:
+    """For a folder, images are looked for where the format puts them, else anywhere below."""
+    if options.images or _is_manifest_name(captions.name):
+        return options
+    guessed = coco.guess_images(str(captions)) or flickr.guess_images(str(captions))
+    if guessed is None and any(is_image_name(p.name) for p in folder.rglob("*")):
+        guessed = str(folder)
+    return replace(options, images=guessed)
+
+
+def _is_manifest_name(name: str) -> bool:
+    return re.match(r"^(manifest|metadata|captions|results)\.", name, re.IGNORECASE) is not None

@@ -1,0 +1,204 @@
+"""Opens what a corpus is made of: local files, gzip, and any fsspec URL, always as a stream.
+
+Nothing is unpacked or copied to disk. Text is decoded with `surrogateescape`: bytes that are not
+of the encoding survive as lone surrogates up to the one caption they spoil, which is then
+reported by name (see `records.checked`), instead of ending the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import glob
+import gzip
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from sightwords.corpus.problems import Kind, Problems
+from sightwords.errors import CorpusError, SightwordsError, require
+from sightwords.types import ImageRef
+
+# What reading a stream may raise when the file is cut, damaged or unreachable.
+READ_ERRORS = (OSError, EOFError, zlib.error)
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
+
+
+def is_url(location: str) -> bool:
+    r"""Whether a location is for fsspec rather than the local file system.
+
+    >>> is_url("s3://bucket/a.tar"), is_url("shards/a.tar"), is_url("C:\\shards\\a.tar")
+    (True, False, False)
+    """
+    return _URL.match(location) is not None
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Expand `{00..12}` and `{a,b}` as a shell does; zeros in front are kept.
+
+    >>> expand_braces("coco-{08..10}.tar")
+    ['coco-08.tar', 'coco-09.tar', 'coco-10.tar']
+    >>> expand_braces("{train,val}-{0..1}.tar")
+    ['train-0.tar', 'train-1.tar', 'val-0.tar', 'val-1.tar']
+    """
+    pieces = _BRACES.split(pattern)  # text, inside, text, inside, ..., text
+    choices = [[piece] if i % 2 == 0 else _alternatives(piece) for i, piece in enumerate(pieces)]
+    return ["".join(parts) for parts in itertools.product(*choices)]
+
+
+def _alternatives(inside: str) -> list[str]:
+    bounds = _RANGE.match(inside)
+    if bounds is None:
+        return inside.split(",") if "," in inside else ["{" + inside + "}"]
+    first, last = int(bounds[1]), int(bounds[2])
+    width = len(bounds[1]) if bounds[1].startswith("0") else 0
+    step = 1 if last >= first else -1
+    return [f"{number:0{width}d}" for number in range(first, last + step, step)]
+
+
+def expand(pattern: str) -> list[str]:
+    """The files a pattern names: braces first, then `*`, `?` and `[...]`; sorted within a glob.
+
+    A name without `*`, `?` or `[` stands for itself, there or not; a glob that matches nothing
+    is an error, because an empty corpus is never what was meant.
+    """
+    found: list[str] = []
+    for name in expand_braces(pattern):
+        found += _glob(name) if re.search(r"[*?\[]", name) and not _exists(name) else [name]
+    return list(dict.fromkeys(found))
+
+
+def _exists(name: str) -> bool:
+    return not is_url(name) and Path(name).exists()
+
+
+def _glob(pattern: str) -> list[str]:
+    if is_url(pattern):
+        fsspec = _fsspec(pattern)
+        try:
+            files, _ = fsspec.core.url_to_fs(pattern)
+            names = [files.unstrip_protocol(name) for name in files.glob(pattern)]
+        except Exception as error:
+            raise CorpusError(f"{pattern}: cannot be listed ({_said(error)})") from error
+    else:
+        names = glob.glob(pattern)  # noqa: PTH207 - a pattern may be absolute; Path.glob refuses
+    if not names:
+        raise CorpusError(f"{pattern}: no file matches; check the folder and the pattern")
+    return sorted(names)
+
+
+def _fsspec(location: str) -> Any:
+    return require("fsspec", extra="remote", purpose=f"reading {location}")
+
+
+@contextmanager
+def open_binary(location: str) -> Iterator[io.BufferedReader]:
+    """Open a path or URL for reading; gzip is seen by its first bytes and undone."""
+    with _open_raw(location) as raw:
+        buffered = io.BufferedReader(cast("Any", raw), buffer_size=1 << 20)
+        if buffered.peek(2)[:2] != _GZIP_MAGIC:
+            yield buffered
+            return
+        with gzip.GzipFile(fileobj=buffered) as unzipped:
+            yield io.BufferedReader(cast("Any", unzipped), buffer_size=1 << 20)
+
+
+def _open_raw(location: str) -> IO[bytes]:
+    """Open unbuffered, with every failure an OSError or one of ours."""
+    if not is_url(location):
+        return cast("IO[bytes]", Path(location).open("rb", buffering=0))
+    fsspec = _fsspec(location)
+    try:
+        return cast("IO[bytes]", fsspec.open(location, "rb").open())
+    except (SightwordsError, OSError):
+        raise
+    except Exception as error:  # each remote file system has errors of its own
+        raise OSError(f"{type(error).__name__}: {_said(error)}") from error
+
+
+def read_bytes(image: ImageRef) -> bytes:
+    """The bytes of an image, wherever they are; OSError when they cannot be had."""
+    if image.data is not None:
+        return image.data
+    if image.member is not None:
+        raise OSError(f"{image}: a member of a shard is read only while its shard streams past")
+    with _open_raw(image.location) as raw:
+        return raw.read()
+
+
+def read_lines(
+    location: str, problems: Problems, *, encoding: str = "utf-8"
+) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of each line, without its line end.
+
+    A file that cannot be opened or ends early is reported; the lines before are given.
+    """
+    number = 0
+    try:
+        with open_binary(location) as stream:
+            for number, line in enumerate(decoded(location, stream, encoding), 1):
+                yield number, line.rstrip("\r\n")
+    except READ_ERRORS as error:
+        report_read_error(location, error, problems, after=f"after line {number}")
+
+
+def read_text(location: str, *, encoding: str = "utf-8") -> str:
+    """All of a text file; a CorpusError when it cannot be read to its end."""
+    try:
+        with open_binary(location) as stream:
+            return decoded(location, stream, encoding).read()
+    except READ_ERRORS as error:
+        raise CorpusError(
+            f"{location}: cannot be read ({_said(error)}); check the path, or download it again"
+        ) from error
+
+
+def decoded(
+    location: str, stream: io.BufferedReader, encoding: str, *, newline: str = "\n"
+) -> io.TextIOWrapper:
+    """Text of a stream; bytes that are not of the encoding become lone surrogates."""
+    codec = _codec(location, stream, encoding)
+    return io.TextIOWrapper(stream, codec, "surrogateescape", newline=newline)
+
+
+def report_read_error(
+    location: str, error: BaseException, problems: Problems, *, after: str
+) -> None:
+    """Name a failed read by what it was: absent, cut short, or damaged."""
+    if isinstance(error, EOFError):
+        problems.add(Kind.TRUNCATED_FILE, location, f"the file ends {after}, in mid-stream")
+    elif isinstance(error, (zlib.error, gzip.BadGzipFile)):
+        problems.add(Kind.DAMAGED_FILE, location, f"{_said(error)} {after}")
+    else:
+        problems.add(Kind.UNREADABLE_FILE, location, _said(error))
+
+
+def _codec(location: str, stream: io.BufferedReader, encoding: str) -> str:
+    """The codec to use: UTF-8 without its byte-order mark; UTF-16 unasked is refused."""
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError as error:
+        raise CorpusError(
+            f"encoding {encoding!r} is not known to Python; try 'utf-8' or 'latin-1'"
+        ) from error
+    start = stream.peek(4)[:2]
+    if name == "utf-8" and start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise CorpusError(
+            f"{location}: starts with a UTF-16 byte-order mark, expected UTF-8; "
+            "save it as UTF-8, or name its encoding with --encoding utf-16"
+        )
+    return "utf-8-sig" if name == "utf-8" else name
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
