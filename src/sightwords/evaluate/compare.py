@@ -1,0 +1,286 @@
+"""Two systems on the same images: differences, p-values, and where they differ most.
+
+The paper calls an improvement significant by Wilcoxon's signed-rank test on 4-gram overlap and
+METEOR per image (section 6.3); here every metric is tested so, and with a paired bootstrap.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sightwords.errors import ScoreError
+from sightwords.evaluate.captions import References, Report, load_references
+from sightwords.evaluate.grid import Grid, csv_text
+from sightwords.evaluate.page import Entry, comparison_page, thumbnail
+from sightwords.evaluate.references import find_images
+from sightwords.evaluate.report import report_json
+from sightwords.files import write_text
+from sightwords.metrics.bleu import statistics
+from sightwords.metrics.ngrams import FloatArray
+from sightwords.metrics.score import Comparison
+from sightwords.metrics.significance import (
+    PairedTest,
+    bleu_bootstrap,
+    four_gram_overlap,
+    paired_bootstrap,
+    wilcoxon,
+)
+from sightwords.types import ImageRef
+
+RANK_BY = ("cider", "meteor", "rouge_l", "bleu_4", "bleu_3", "bleu_2", "bleu_1")
+"""The page ranks images by the first of these that was computed: those that agree best with
+people per image come first."""
+SHOWN = 24
+"""Images of each direction on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric of two systems."""
+
+    metric: str
+    values: tuple[float, float]
+    """Corpus scores; for `overlap_4`, the paper's 4-gram overlap, the means over images."""
+    wilcoxon_p: float
+    """Two-sided signed-rank test over images."""
+    bootstrap_p: float
+    """Two-sided paired bootstrap over images."""
+    interval: tuple[float, float]
+    """5th and 95th percentile of the resampled difference."""
+
+    @property
+    def difference(self) -> float:
+        """First system minus second."""
+        return self.values[0] - self.values[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """Two reports over the same images, and their differences."""
+
+    first: Report
+    second: Report
+    differences: tuple[Difference, ...]
+    settings: str
+    """How the p-values were made, for reproducing them."""
+
+
+def compare_reports(first: Report, second: Report, *, seed: int = 0) -> ComparisonReport:
+    """Test every metric that both reports have, and the paper's 4-gram overlap.
+
+    Both must be over the same images and references; the images may come in any order.
+    """
+    own, pairs = first.pairs, _in_order_of(first, second)
+    tests = []
+    for metric in first.values:
+        if metric not in second.values:
+            continue
+        left, right = first.score(metric), _aligned(second, metric, own.ids)
+        resampled = _bootstrap(metric, own, pairs, left.per_image, right, seed=seed)
+        values = (left.value, second.score(metric).value)
+        tests.append(_difference(metric, values, wilcoxon(left.per_image, right), resampled))
+    overlap = four_gram_overlap(own), four_gram_overlap(pairs)
+    both = overlap[0].per_image, overlap[1].per_image
+    resampled = paired_bootstrap(*both, rng=np.random.default_rng(seed))
+    values = (overlap[0].value, overlap[1].value)
+    tests.append(_difference("overlap_4", values, wilcoxon(*both), resampled))
+    settings = f"{wilcoxon(*both).test}; {resampled.test}|seed:{seed}"
+    return ComparisonReport(first, second, tuple(tests), settings)
+
+
+def _bootstrap(
+    metric: str,
+    first: Comparison,
+    second: Comparison,
+    left: FloatArray,
+    right: FloatArray,
+    *,
+    seed: int,
+) -> PairedTest:
+    """Resample images; BLEU is not a mean over images and is computed anew from its sums."""
+    rng = np.random.default_rng(seed)
+    if metric.startswith("bleu_"):
+        sums = statistics(first.table), statistics(second.table)
+        return bleu_bootstrap(*sums, rng=rng, order=int(metric[-1]))
+    # METEOR's corpus score is not the mean over images either, but close to it: its p-value is
+    # that of the mean.
+    return paired_bootstrap(left, right, rng=rng)
+
+
+def _difference(
+    metric: str, values: tuple[float, float], ranks: PairedTest, resampled: PairedTest
+) -> Difference:
+    assert resampled.low is not None
+    assert resampled.high is not None
+    return Difference(
+        metric, values, ranks.p_value, resampled.p_value, (resampled.low, resampled.high)
+    )
+
+
+def _in_order_of(first: Report, second: Report) -> Comparison:
+    """The second report's comparison with its images in the order of the first's."""
+    if first.captions.keys() != second.captions.keys():
+        shared = len(first.captions.keys() & second.captions.keys())
+        raise ScoreError(
+            f"{first.name} and {second.name} speak of different images "
+            f"({len(first.captions)} and {len(second.captions)}, {shared} shared); "
+            "a paired comparison needs the same ones"
+        )
+    place = {key: number for number, key in enumerate(second.pairs.ids)}
+    order = [place[key] for key in first.pairs.ids]
+    pairs = Comparison(
+        ids=first.pairs.ids,
+        candidates=tuple(second.pairs.candidates[i] for i in order),
+        references=tuple(second.pairs.references[i] for i in order),
+        tokenizer=second.pairs.tokenizer,
+    )
+    if pairs.references != first.pairs.references:
+        raise ScoreError(
+            f"{first.name} and {second.name} were scored against different references; "
+            "score both against the same"
+        )
+    return pairs
+
+
+def most_different(
+    comparison: ComparisonReport, *, count: int = SHOWN
+) -> tuple[str, tuple[list[str], list[str]]]:
+    """The metric that ranks, and the ids where the first and where the second is far better.
+
+    Largest difference first; equal ones in the order of the first report.
+    """
+    first, second = comparison.first, comparison.second
+    metric = next(m for m in RANK_BY if m in first.values and m in second.values)
+    ids = list(first.captions)
+    gap = first.score(metric).per_image - _aligned(second, metric, ids)
+    best_first = [ids[i] for i in np.argsort(-gap, kind="stable")[:count] if gap[i] > 0]
+    best_second = [ids[i] for i in np.argsort(gap, kind="stable")[:count] if gap[i] < 0]
+    return metric, (best_first, best_second)
+
+
+def comparison_grid(comparison: ComparisonReport) -> Grid:
+    """A line a metric: both values, the difference, both p-values."""
+    return Grid(
+        (
+            "metric",
+            comparison.first.name,
+            comparison.second.name,
+            "difference",
+            "5 % to 95 %",
+            "p (Wilcoxon)",
+            "p (bootstrap)",
+        ),
+        tuple(
+            (
+                d.metric,
+                f"{d.values[0]:.4f}",
+                f"{d.values[1]:.4f}",
+                f"{d.difference:+.4f}",
+                f"{d.interval[0]:+.4f} to {d.interval[1]:+.4f}",
+                p_value(d.wilcoxon_p),
+                p_value(d.bootstrap_p),
+            )
+            for d in comparison.differences
+        ),
+        title=f"{comparison.first.name} and {comparison.second.name} "
+        f"(images: {len(comparison.first.captions)})",
+        notes=(comparison.settings,),
+    )
+
+
+def p_value(p: float) -> str:
+    """A p-value as papers print it.
+
+    >>> p_value(0.0123), p_value(3e-9), p_value(1.0)
+    ('0.012', '<0.001', '1.000')
+    """
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def comparison_json(comparison: ComparisonReport) -> str:
+    """Both reports and the differences, every digit."""
+    content = {
+        "first": json.loads(report_json(comparison.first)),
+        "second": json.loads(report_json(comparison.second)),
+        "differences": {
+            d.metric: {
+                "first": d.values[0],
+                "second": d.values[1],
+                "difference": d.difference,
+                "interval": list(d.interval),
+                "wilcoxon_p": d.wilcoxon_p,
+                "bootstrap_p": d.bootstrap_p,
+            }
+            for d in comparison.differences
+        },
+        "settings": comparison.settings,
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+def save_comparison(
+    comparison: ComparisonReport, folder: str | Path, *, references: References
+) -> Path:
+    """Write `comparison.json`, `.csv`, `.md` and the page; return the page's path.
+
+    Where `references` is a corpus with images (shards, or a folder beside its captions), the
+    page shows them; otherwise it names them by id.
+    """
+    folder = Path(folder)
+    grid = comparison_grid(comparison)
+    rows = [
+        (d.metric, *d.values, d.difference, *d.interval, d.wilcoxon_p, d.bootstrap_p)
+        for d in comparison.differences
+    ]
+    names = ("metric", "first", "second", "difference", "low", "high")
+    header = (*names, "wilcoxon_p", "bootstrap_p")
+    write_text(folder / "comparison.json", comparison_json(comparison) + "\n")
+    write_text(folder / "comparison.csv", csv_text([header, *rows]))
+    write_text(folder / "comparison.md", grid.markdown() + "\n")
+    page = folder / "comparison.html"
+    write_text(page, _page(comparison, grid, references))
+    return page
+
+
+def _page(comparison: ComparisonReport, grid: Grid, references: References) -> str:
+    metric, directions = most_different(comparison)
+    names = (comparison.first.name, comparison.second.name)
+    shown = [key for ids in directions for key in ids]
+    images = find_images(references, shown) if isinstance(references, (str, Path)) else {}
+    said = load_references(references)
+    sections = {
+        f"{name} better": [
+            _entry(comparison, key, metric, said[key], images.get(key)) for key in ids
+        ]
+        for name, ids in zip(names, directions, strict=True)
+    }
+    return comparison_page(names, grid, sections, metric=metric)
+
+
+def _entry(
+    comparison: ComparisonReport,
+    key: str,
+    metric: str,
+    references: Sequence[str],
+    image: ImageRef | None,
+) -> Entry:
+    reports = (comparison.first, comparison.second)
+    scores = [float(_aligned(report, metric, [key])[0]) for report in reports]
+    return Entry(
+        id=key,
+        captions=(reports[0].captions[key], reports[1].captions[key]),
+        scores=(scores[0], scores[1]),
+        references=tuple(references),
+        picture=thumbnail(image),
+    )
+
+
+def _aligned(report: Report, metric: str, ids: Sequence[str]) -> FloatArray:
+    """Per-image values in the order of `ids`, whatever the report's own order."""
+    place = {key: number for number, key in enumerate(report.captions)}
+    return report.score(metric).per_image[[place[key] for key in ids]]
