@@ -1,0 +1,213 @@
+"""Time BLEU, ROUGE-L and CIDEr, tokenising included, beside pycocoevalcap in the same run.
+
+    python benchmarks/metrics.py                                 # made-up captions
+    python benchmarks/metrics.py --results R.json --references REFS.json
+    python benchmarks/metrics.py --references coco-karpathy-test.jsonl.gz --images 5000
+
+`--results` is a COCO results file; without it, the first caption of each image is scored against
+the others. `--references` is COCO captions JSON, or JSONL (.gz) with `id` and `captions`. Images
+are repeated under new ids until there are `--images` of them. Needs java and `sightwords[meteor]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import importlib.util
+import io
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sightwords.metrics.bleu import bleu
+from sightwords.metrics.cider import cider
+from sightwords.metrics.rouge import rouge_l
+from sightwords.metrics.score import Comparison, Score
+
+Candidates = dict[str, str]
+References = dict[str, list[str]]
+Steps = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--references", type=Path)
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="the best of so many runs counts, for the COCO tools and (again)",
+    )
+    parser.add_argument("--meteor", action="store_true", help="time METEOR beside the jar too")
+    options = parser.parse_args()
+    references = read_references(options.references) if options.references else made_up()
+    candidates = read_results(options.results) if options.results else {}
+    candidates, references = fill(candidates, references, options.images)
+
+    print(f"machine: {machine()}")
+    print(f"images: {len(candidates)}, references: {sum(map(len, references.values()))}")
+    first, our_scores = run_sightwords(candidates, references)  # nothing remembered yet
+    again, _ = best(lambda: run_sightwords(candidates, references), options.repeats)
+    theirs, their_scores = best(lambda: run_tools(candidates, references), options.repeats)
+    report(first, again, theirs)
+    worst = max(abs(our_scores[m] - their_scores[m]) for m in their_scores)
+    print(f"largest difference of a corpus score: {worst:.1e}")
+    print("  ".join(f"{metric} {value:.4f}" for metric, value in our_scores.items()))
+    if options.meteor:
+        time_meteor(candidates, references)
+
+
+def run_sightwords(
+    candidates: Candidates, references: References
+) -> tuple[Steps, dict[str, float]]:
+    clock = Clock()
+    pairs = clock("tokenise", lambda: Comparison.of(candidates, references))
+    clock("count n-grams", lambda: pairs.table)
+    scores: tuple[Score, ...] = clock("BLEU", lambda: bleu(pairs))
+    scores += (clock("ROUGE-L", lambda: rouge_l(pairs)), clock("CIDEr", lambda: cider(pairs)))
+    return clock.seconds, {score.metric: score.value for score in scores}
+
+
+def run_tools(candidates: Candidates, references: References) -> tuple[Steps, dict[str, float]]:
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    def tokenise(captions: Mapping[str, list[str]]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = PTBTokenizer().tokenize(
+            {i: [{"caption": c} for c in each] for i, each in captions.items()}
+        )
+        return found
+
+    clock = Clock()
+    results, truth = clock(
+        "tokenise",
+        lambda: (tokenise({i: [c] for i, c in candidates.items()}), tokenise(references)),
+    )
+    values, _ = clock("BLEU", lambda: Bleu(4).compute_score(truth, results, verbose=0))
+    scores = {f"bleu_{n + 1}": float(value) for n, value in enumerate(values)}
+    scores["rouge_l"] = clock("ROUGE-L", lambda: Rouge().compute_score(truth, results))[0]
+    scores["cider"] = clock("CIDEr", lambda: Cider().compute_score(truth, results))[0]
+    return clock.seconds, scores
+
+
+class Clock:
+    """Runs steps, quietly, and notes how long each took."""
+
+    def __init__(self) -> None:
+        self.seconds: Steps = {}
+
+    def __call__(self, name, step):  # type: ignore[no-untyped-def]  # noqa: D102
+        start = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            result = step()
+        self.seconds[name] = time.perf_counter() - start
+        return result
+
+
+def best(
+    run: Callable[[], tuple[Steps, dict[str, float]]], repeats: int
+) -> tuple[Steps, dict[str, float]]:
+    return min((run() for _ in range(repeats)), key=lambda found: sum(found[0].values()))
+
+
+def report(first: Steps, again: Steps, theirs: Steps) -> None:
+    print(f"{'seconds':16}{'sightwords':>12}{'(again)':>10}{'pycocoevalcap':>15}")
+    for step in dict.fromkeys([*first, *theirs]):
+        cells = (f"{side[step]:.3f}" if step in side else "-" for side in (first, again, theirs))
+        print("{:16}{:>12}{:>10}{:>15}".format(step, *cells))
+    mine, warm, other = (sum(side.values()) for side in (first, again, theirs))
+    print(f"{'together':16}{mine:12.3f}{warm:10.3f}{other:15.3f}")
+    print(
+        f"{other / mine:.1f} times faster; {other / warm:.1f} times in a process that has run before"
+    )
+
+
+def time_meteor(candidates: Candidates, references: References) -> None:
+    """One line; benchmarks/meteor.py has the details."""
+    if importlib.util.find_spec("sightwords.metrics.meteor") is None:
+        print("METEOR: not built yet")
+        return
+    from sightwords.metrics.meteor_java import meteor_java
+
+    from sightwords.metrics.meteor import meteor
+
+    pairs = Comparison.of(candidates, references)
+    clock = Clock()
+    mine, jar = clock("mine", lambda: meteor(pairs)), clock("jar", lambda: meteor_java(pairs))
+    ratio = clock.seconds["jar"] / clock.seconds["mine"]
+    print(
+        f"METEOR: {clock.seconds['mine']:.2f} s against the jar's {clock.seconds['jar']:.2f} s, "
+        f"{ratio:.1f} times faster; {mine.value:.5f} and {jar.value:.5f}"
+    )
+
+
+def read_references(path: Path) -> References:
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if ".jsonl" in path.name:
+        records = [json.loads(line) for line in text.splitlines() if line.strip()]
+        return {str(r["id"]): r["captions"] for r in records}
+    found: References = {}
+    for annotation in json.loads(text)["annotations"]:
+        found.setdefault(str(annotation["image_id"]), []).append(annotation["caption"])
+    return found
+
+
+def read_results(path: Path) -> Candidates:
+    return {str(r["image_id"]): r["caption"] for r in json.loads(path.read_text())}
+
+
+def made_up(images: int = 5000) -> References:
+    """Captions of words as frequent as Zipf's law has them, related within an image."""
+    rng = np.random.default_rng(0)
+    words = np.array([f"word{i}" for i in range(8000)])
+    common = 1 / np.arange(1, len(words) + 1)
+
+    def caption(topic: np.ndarray) -> str:
+        size = int(rng.integers(8, 15))
+        general = rng.choice(words[:200], size=size, p=common[:200] / common[:200].sum())
+        return (
+            " ".join(np.where(rng.random(size) < 0.4, rng.choice(topic, size=size), general)) + "."
+        )
+
+    topics = rng.choice(words, size=(images, 8), p=common / common.sum())
+    return {str(i): [caption(topic) for _ in range(6)] for i, topic in enumerate(topics)}
+
+
+def fill(
+    candidates: Candidates, references: References, images: int
+) -> tuple[Candidates, References]:
+    """Take a candidate where there is none, then repeat the images until there are enough."""
+    if not candidates:
+        candidates = {i: each[0] for i, each in references.items() if len(each) > 1}
+        references = {i: references[i][1:] for i in candidates}
+    ids = list(candidates)
+    chosen = [(f"{ids[n % len(ids)]}-{n // len(ids)}", ids[n % len(ids)]) for n in range(images)]
+    return (
+        {new: candidates[old] for new, old in chosen},
+        {new: references[old] for new, old in chosen},
+    )
+
+
+def machine() -> str:
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
+    return (
+        f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"numpy {np.__version__}"
+    )
+
+
+if __name__ == "__main__":
+    main()
