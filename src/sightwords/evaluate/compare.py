@@ -189,7 +189,11 @@ def comparison_grid(comparison: ComparisonReport) -> Grid:
         ),
         title=f"{comparison.first.name} and {comparison.second.name} "
         f"(images: {len(comparison.first.captions)})",
-        notes=(comparison.settings,),
+        notes=(
+            comparison.settings,
+            *(score.signature for score in comparison.first.scores),
+            *comparison.first.notes,
+        ),
     )
 
 

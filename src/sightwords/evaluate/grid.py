@@ -49,7 +49,7 @@ class Grid:
         lines = [_bars(self.header), "|:--|" + "--:|" * (len(self.header) - 1)]
         lines += [_bars(row) for row in self.rows]
         above = [f"### {self.title}", ""] if self.title else []
-        below = ["", *(f"- {_escape(note)}" for note in self.notes)] if self.notes else []
+        below = ["", *(f"- {' '.join(note.split())}" for note in self.notes)] if self.notes else []
         return "\n".join([*above, *lines, *below])
 
     def csv(self) -> str:

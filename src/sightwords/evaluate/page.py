@@ -121,13 +121,13 @@ _STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem;
   padding: 0 1rem; }
 h1 { font-size: 1.6rem; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; }
-.vs, .score, .note, figcaption { color: var(--faint); font-weight: normal; }
+.vs, .score, .note { color: var(--faint); font-weight: normal; }
 .note { font-size: .85rem; margin: .2rem 0; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .5rem 0; font-weight: bold; }
 th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child { text-align: left; }
+th:first-child { text-align: left; } td { white-space: nowrap; }
 .cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); }
 article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; }
 h3 { margin: 0 0 .5rem; font-size: 1rem; overflow-wrap: anywhere; }
