@@ -1,0 +1,107 @@
+"""A vocabulary as a file: UTF-8 JSON, one word a line, the same bytes for the same vocabulary."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sightwords.errors import VocabularyError
+from sightwords.files import write_text
+from sightwords.text.ptb import TOKENIZER
+from sightwords.text.vocabulary import Vocabulary
+
+FORMAT = "sightwords-vocabulary"
+VERSION = 1
+
+
+def save_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
+    """Write the vocabulary; an existing file is replaced whole or not at all."""
+    write_text(path, to_json(vocabulary))
+
+
+def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+    """Read what `save_vocabulary` wrote."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise VocabularyError(
+            f"{path}: cannot be read ({error.strerror}); check the path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise VocabularyError(f"{path}: not UTF-8 text; give a vocabulary file") from error
+    return from_json(text, name=str(path))
+
+
+def to_json(vocabulary: Vocabulary) -> str:
+    """The file's text.
+
+    >>> print(to_json(Vocabulary(("a", "dog"), (2, 1), 3, ("DT", "NN"))), end="")
+    {
+      "format": "sightwords-vocabulary",
+      "version": 1,
+      "tokenizer": "ptb-coco",
+      "total_tokens": 3,
+      "words": [
+        ["a", 2, "DT"],
+        ["dog", 1, "NN"]
+      ]
+    }
+    """
+    rows: list[list[object]] = [
+        [word, count] for word, count in zip(vocabulary.words, vocabulary.counts, strict=True)
+    ]
+    for row, tag in zip(rows, vocabulary.pos or (), strict=False):
+        row.append(tag)
+    lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
+    return (
+        f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "tokenizer": "{TOKENIZER}",\n'
+        f'  "total_tokens": {vocabulary.total_tokens},\n  "words": [\n{lines}\n  ]\n}}\n'
+    )
+
+
+def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
+    """The vocabulary in a file's text; `name` is what messages call the file."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise VocabularyError(f"{name}: not JSON ({error}); give a vocabulary file") from error
+    _check_header(content, name)
+    rows = content.get("words")
+    total = content.get("total_tokens")
+    if not isinstance(rows, list) or not _is_count(total):
+        raise VocabularyError(
+            f"{name}: no list 'words' or no number 'total_tokens'; build the vocabulary again"
+        )
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows}
+    if not widths <= {2} and not widths <= {3}:
+        raise VocabularyError(
+            f"{name}: words of mixed or unknown shape; expected [word, count] or "
+            "[word, count, part of speech], the same for all"
+        )
+    for row in rows:
+        if not (isinstance(row[0], str) and _is_count(row[1]) and isinstance(row[-1], int | str)):
+            raise VocabularyError(f"{name}: {row!r}; expected [word, count] or [word, count, tag]")
+    pos = tuple(row[2] for row in rows) if widths == {3} else None
+    try:
+        return Vocabulary(tuple(r[0] for r in rows), tuple(r[1] for r in rows), total, pos)
+    except VocabularyError as error:
+        raise VocabularyError(f"{name}: {error}") from error
+
+
+def _check_header(content: Any, name: str) -> None:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise VocabularyError(
+            f"{name}: not a vocabulary file (no format {FORMAT!r}); give one that sightwords wrote"
+        )
+    for key, expected in (("version", VERSION), ("tokenizer", TOKENIZER)):
+        if content.get(key) != expected:
+            raise VocabularyError(
+                f"{name}: {key} {content.get(key)!r}, but this sightwords reads {expected!r}; "
+                "build the vocabulary again, or use the version that wrote it"
+            )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
