@@ -23,6 +23,8 @@ from sightwords.evaluate.words import (
     word_grid,
     word_json,
 )
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import save_vocabulary
 
 REFERENCES = {
     "1": ["a dog runs", "the dog sits", "a big dog"],
@@ -74,6 +76,17 @@ def test_without_parts_of_speech_there_is_one_class() -> None:
     report = evaluate_words(SCORES, REFERENCES)
     assert [m.pos for m in report.means] == ["All"]
     assert report.means[0].words == 4
+
+
+def test_a_vocabulary_file_gives_words_and_parts_of_speech(tmp_path: Path) -> None:
+    counts = {"dog": 3, "cat": 2, "red": 1}
+    tags = ("NN", "NN", "JJ")
+    for pos, classes in ((tags, {"NN", "JJ", "All"}), (None, {"All"})):
+        words = Vocabulary(tuple(counts), tuple(counts.values()), 10, pos)
+        save_vocabulary(words, tmp_path / "words.json")
+        report = evaluate_words(SCORES, REFERENCES, vocabulary=tmp_path / "words.json")
+        assert report.table.words == tuple(counts)
+        assert {m.pos for m in report.means if m.words} == classes
 
 
 def test_word_csv_has_a_line_a_word_and_leaves_the_undefined_empty() -> None:

@@ -108,7 +108,7 @@ def _add_words(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "words",
         about="Score word detections: average precision and precision at human recall by part "
         "of speech.",
-        examples="words scores.npz --references coco-test-00.tar --vocabulary words.tsv\n"
+        examples="words scores.npz --references coco-test-00.tar --vocabulary words.json\n"
         "words scores.jsonl --references refs.jsonl --out words --plot dog,red",
     )
     parser.add_argument(
@@ -121,7 +121,8 @@ def _add_words(verbs: Subparsers[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
-        help="words to score, with their parts of speech (default: the words of SCORES)",
+        help="a sightwords vocabulary file: the words to judge, with their parts of speech "
+        "(default: the words of SCORES, as one class)",
     )
     parser.add_argument("--subset", action="store_true", help="score the images both files have")
     parser.add_argument("--name", default="", help="the detector's name (default: the file's)")
@@ -270,7 +271,7 @@ def run_words(args: argparse.Namespace) -> int:
     report = evaluate_words(
         args.scores,
         args.references,
-        vocabulary=_vocabulary(args.vocabulary),
+        vocabulary=args.vocabulary,
         subset=args.subset,
         name=args.name,
     )
@@ -358,15 +359,6 @@ def _check_row(args: argparse.Namespace, *, tables: Sequence[str] = CAPTION_TABL
         table, _ = parse_row_name(args.save_row)
         if table not in tables:
             args.parser.error(f"--save-row {args.save_row}: choose among {', '.join(tables)}")
-
-
-def _vocabulary(path: str | None) -> dict[str, str] | None:
-    if path is None:
-        return None
-    from sightwords.text.vocabulary import Vocabulary
-
-    vocabulary = Vocabulary.load(path)
-    return dict(zip(vocabulary.words, vocabulary.pos, strict=True))
 
 
 def _listed(text: str | None) -> list[str] | None:

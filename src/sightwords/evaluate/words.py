@@ -18,6 +18,7 @@ from sightwords.metrics.word_ap import count_words
 from sightwords.metrics.word_ap import evaluate_words as judge_words
 from sightwords.metrics.word_table import ALL, CaptionCounts, WordMeans, WordTable, summarise
 from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary_file import load_vocabulary
 
 PartsOfSpeech = Mapping[str, str]
 """The words to judge, in order, each with its part of speech; `` where it is not known."""
@@ -42,14 +43,15 @@ def evaluate_words(
     scores: str | Path | WordScoreTable,
     references: References,
     *,
-    vocabulary: PartsOfSpeech | None = None,
+    vocabulary: str | Path | PartsOfSpeech | None = None,
     subset: bool = False,
     name: str = "",
 ) -> WordReport:
     """Judge a detector's words against the words that people used (the first 5 captions).
 
-    `vocabulary` names the words to judge and their parts of speech; without it, the words of
-    the scores are judged as one class. A word the detector does not score counts as 0 everywhere.
+    `vocabulary`, a file or a mapping, names the words to judge and their parts of speech; without
+    it, the words of the scores are judged as one class. A word the detector does not score counts
+    as 0 everywhere.
 
     >>> import numpy as np
     >>> table = WordScoreTable(("1", "2"), ("dog",), np.array([[0.9], [0.1]]))
@@ -60,8 +62,8 @@ def evaluate_words(
     table = read_word_scores(scores) if isinstance(scores, (str, Path)) else scores
     said = load_references(references)
     ids, mark, notes = _images(table, said, subset=subset)
-    words = tuple(vocabulary) if vocabulary else table.words
-    pos = [vocabulary[word] for word in words] if vocabulary else [""] * len(words)
+    tags = _parts_of_speech(vocabulary, table.words)
+    words, pos = tuple(tags), tuple(tags.values())
     truth = _truth([said[key] for key in ids], words)
     selected = table.select(ids, words)
     judged = judge_words(selected, truth, words, pos)
@@ -78,6 +80,17 @@ def evaluate_words(
         truth=truth,
         notes=(signature, *notes),
     )
+
+
+def _parts_of_speech(
+    vocabulary: str | Path | PartsOfSpeech | None, scored: Sequence[str]
+) -> PartsOfSpeech:
+    if vocabulary is None:
+        return dict.fromkeys(scored, "")
+    if isinstance(vocabulary, (str, Path)):
+        loaded = load_vocabulary(vocabulary)
+        return dict(zip(loaded.words, loaded.pos or ("",) * len(loaded), strict=True))
+    return vocabulary
 
 
 def _truth(captions: Sequence[Sequence[str]], words: Sequence[str]) -> CaptionCounts:
