@@ -127,9 +127,7 @@ def report(first: Steps, again: Steps, theirs: Steps) -> None:
         print("{:16}{:>12}{:>10}{:>15}".format(step, *cells))
     mine, warm, other = (sum(side.values()) for side in (first, again, theirs))
     print(f"{'together':16}{mine:12.3f}{warm:10.3f}{other:15.3f}")
-    print(
-        f"{other / mine:.1f} times faster; {other / warm:.1f} times in a process that has run before"
-    )
+    print(f"{other / mine:.1f} times faster; {other / warm:.1f} times when run again")
 
 
 def time_meteor(candidates: Candidates, references: References) -> None:
