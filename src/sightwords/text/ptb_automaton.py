@@ -88,6 +88,7 @@ class Automaton:
         self._skips: list[list[int]] = []  # moves that read nothing
         self._moves: list[tuple[frozenset[int], int] | None] = []
         self._rules: dict[int, int] = {}
+        self._closures: dict[int, frozenset[int]] = {}
         self._states: dict[frozenset[int], State] = {}
         start = self._new()
         for rule, pattern in enumerate(patterns):
@@ -95,7 +96,7 @@ class Automaton:
             self._skips[start].append(first)
             self._add(pattern, first, last)
             self._rules[last] = rule
-        self._start = self._state({start})
+        self._start = self._state([start])
 
     def longest(self, text: str, start: int) -> tuple[int, int, int]:
         """The rule of the longest match at `start`, its end, and how far the text mattered.
@@ -178,15 +179,21 @@ class Automaton:
             self._skips[middle].append(last)
             first = middle
 
-    def _state(self, seeds: set[int]) -> State:
-        reached, waiting = set(seeds), list(seeds)
+    def _beyond(self, node: int) -> frozenset[int]:
+        """The nodes that read or accept and are reached from a node without reading."""
+        known = self._closures.get(node)
+        if known is not None:
+            return known
+        reached, waiting = {node}, [node]
         while waiting:
-            for item in self._skips[waiting.pop()]:
-                if item not in reached:
-                    reached.add(item)
-                    waiting.append(item)
-        # Only items that read or accept tell states apart; dropping the others keeps few states.
-        items = frozenset(i for i in reached if self._moves[i] is not None or i in self._rules)
+            new = set(self._skips[waiting.pop()]) - reached
+            reached |= new
+            waiting += new
+        nodes = frozenset(n for n in reached if self._moves[n] is not None or n in self._rules)
+        return self._closures.setdefault(node, nodes)
+
+    def _state(self, nodes: Iterable[int]) -> State:
+        items = frozenset().union(*map(self._beyond, nodes))
         known = self._states.get(items)
         if known is not None:
             return known
@@ -196,11 +203,8 @@ class Automaton:
         return self._states.setdefault(items, state)
 
     def _grow(self, state: State, letter: int) -> State | None:
-        targets = set()
-        for item in state.items:
-            move = self._moves[item]
-            if move is not None and letter in move[0]:
-                targets.add(move[1])
+        moves = (self._moves[item] for item in state.items)
+        targets = {move[1] for move in moves if move is not None and letter in move[0]}
         following = self._state(targets) if targets else None
         state.edges[letter] = following
         return following
