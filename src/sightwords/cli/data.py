@@ -13,19 +13,16 @@ from typing import Any
 
 from PIL import Image
 
-from sightwords.corpus import Corpus, Kind, Problem, open_corpus
+from sightwords.corpus import Corpus, Problem, open_corpus
 from sightwords.corpus.convert import EncodedImage, convert
 from sightwords.corpus.folder import stem
-from sightwords.corpus.problems import REMEDIES
+from sightwords.corpus.report import problem_json, problem_lines, report_json, report_lines
 from sightwords.corpus.sources import read_bytes
-from sightwords.corpus.summary import VOCABULARY_SIZE, Summary, length_statistics, summarise
+from sightwords.corpus.summary import Summary, summarise
 from sightwords.errors import CorpusError, ImageError
 from sightwords.images import decode, fit_size, resize
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import ImageRef
-
-_SHOWN = 3
-"""Problems of each kind that the report names; --problems writes them all."""
 
 _ENDINGS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp", "AVIF": "avif", "GIF": "gif"}
 _QUALITY = {"avif": 60, "jpeg": 90}
@@ -139,9 +136,9 @@ def run_inspect(args: argparse.Namespace) -> int:
                 raise
             failure = error
     if args.json:
-        print(json.dumps(_report_json(corpus, summary), indent=1, ensure_ascii=False))
+        print(json.dumps(report_json(corpus, summary), indent=1, ensure_ascii=False))
     else:
-        print("\n".join(_report_lines(corpus, summary)))
+        print("\n".join(report_lines(corpus, summary)))
     if failure is not None:
         raise failure
     return 0
@@ -172,7 +169,7 @@ def run_convert(args: argparse.Namespace) -> int:
         ):
             written += shard.examples
             print(f"{shard.path}\t{shard.examples}" + ("\tkept" if shard.resumed else ""))
-    for line in _problem_lines(corpus):
+    for line in problem_lines(corpus):
         print(line, file=sys.stderr)
     if not written:
         raise CorpusError(f"{', '.join(args.sources)}: no image could be written")
@@ -207,7 +204,7 @@ def _problem_sink(path: Path | None) -> Iterator[Callable[[Problem], None] | Non
     except OSError as error:
         raise CorpusError(f"{path}: cannot be written ({error.strerror})") from error
     with file:
-        yield lambda problem: print(json.dumps(_problem_json(problem)), file=file)
+        yield lambda problem: print(json.dumps(problem_json(problem)), file=file)
 
 
 @contextmanager
@@ -289,74 +286,3 @@ def _quality(text: str) -> int:
     if not 1 <= number <= 100:
         raise argparse.ArgumentTypeError(f"{text} is not within 1 and 100")
     return number
-
-
-def _report_json(corpus: Corpus, summary: Summary) -> dict[str, Any]:
-    sources = [
-        {"source": part.source, "format": part.format, "reason": part.reason}
-        for part in corpus.parts
-    ]
-    problems = {
-        str(kind): {
-            "count": corpus.problems.counts[kind],
-            "remedy": REMEDIES[kind],
-            "first": [_problem_json(problem) for problem in corpus.problems.first(kind)[:_SHOWN]],
-        }
-        for kind in Kind
-        if corpus.problems.counts[kind]
-    }
-    return {"sources": sources, **summary.to_json(), "problems": problems}
-
-
-def _problem_json(problem: Problem) -> dict[str, str]:
-    return {
-        "kind": str(problem.kind),
-        "where": problem.where,
-        "found": problem.found,
-        "remedy": problem.remedy,
-    }
-
-
-def _report_lines(corpus: Corpus, summary: Summary) -> Iterator[str]:
-    yield from corpus.describe()
-    yield f"images              {summary.images:,}"
-    if summary.images < summary.examples:
-        yield f"texts without image {summary.examples - summary.images:,}"
-    yield f"captions            {summary.captions:,}"
-    counts = summary.captions_per_image.items()
-    spread = ", ".join(f"{n:,} with {per}" for per, n in sorted(counts, key=lambda i: (-i[1], i)))
-    yield f"captions each       {_cut(spread)}"
-    yield f"splits              {_listed(summary.splits)}"
-    yield f"datasets            {_listed(summary.datasets)}"
-    lengths = length_statistics(summary.lengths)
-    if lengths:
-        quantiles = ", ".join(f"{name} {value:g}" for name, value in lengths.items())
-        yield f"tokens a caption    {quantiles} (longest: {summary.longest})"
-    yield f"vocabulary          {len(summary.words):,} words in {summary.words.total():,} tokens"
-    yield f"coverage            {summary.coverage():.2%} by the {VOCABULARY_SIZE} most frequent"
-    if summary.smallest and summary.largest:
-        small, large = (f"{w} x {h}" for w, h in (summary.smallest, summary.largest))
-        yield f"image formats       {_listed(summary.formats)}; {small} to {large} px"
-    yield from _problem_lines(corpus)
-
-
-def _listed(counts: dict[str, int]) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return _cut(", ".join(f"{name or '(none)'} {count:,}" for name, count in ordered))
-
-
-def _cut(text: str, width: int = 300) -> str:
-    return text if len(text) <= width else text[:width].rsplit(",", 1)[0] + ", ..."
-
-
-def _problem_lines(corpus: Corpus) -> Iterator[str]:
-    problems = corpus.problems
-    yield f"problems            {len(problems):,}"
-    for kind in Kind:
-        if not problems.counts[kind]:
-            continue
-        yield f"  {kind} {problems.counts[kind]:,}: {REMEDIES[kind]}"
-        for problem in problems.first(kind)[:_SHOWN]:
-            yield f"    {problem.where}: {problem.found}"
-        if problems.counts[kind] > _SHOWN:
-            yield f"    ... and {problems.counts[kind] - _SHOWN:,} more"

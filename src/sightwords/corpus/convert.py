@@ -78,7 +78,7 @@ def convert(
     """
     index = out / f"{name}-index.json"
     whole = list(_whole_shards(out, name))
-    complete = _check_index(index, settings, bool(whole))
+    complete = _check_index(index, settings, [path.name for path in whole])
     done: set[str] = set()
     for path in whole:
         ids = _ids(path)
@@ -88,15 +88,15 @@ def convert(
         return
     write_text(index, _index_text(settings, None))
     records = _records(corpus, encode, done, workers or default_workers())
-    counts = {path: -1 for path in whole}
+    shards = list(whole)
     record = next(records, None)
     while record is not None:
-        path = out / f"{name}-{len(counts):05d}.tar"
+        path = out / f"{name}-{len(shards):05d}.tar"
         with atomic_path(path) as temporary:
             count, record = _fill(temporary, record, records, shard_bytes)
-        counts[path] = count
+        shards.append(path)
         yield Shard(path, count, resumed=False)
-    write_text(index, _index_text(settings, list(counts)))
+    write_text(index, _index_text(settings, shards))
 
 
 def _whole_shards(out: Path, name: str) -> Iterator[Path]:
@@ -107,10 +107,10 @@ def _whole_shards(out: Path, name: str) -> Iterator[Path]:
         yield path
 
 
-def _check_index(index: Path, settings: dict[str, Any], has_shards: bool) -> bool:
+def _check_index(index: Path, settings: dict[str, Any], shards: list[str]) -> bool:
     """Whether the work is done; shards of other settings, or of unknown ones, are refused."""
     if not index.exists():
-        if has_shards:
+        if shards:
             raise CorpusError(
                 f"{index.parent}: holds shards of that name but no {index.name}; "
                 "choose another --out or --name"
@@ -119,7 +119,7 @@ def _check_index(index: Path, settings: dict[str, Any], has_shards: bool) -> boo
     try:
         found = json.loads(index.read_text(encoding="utf-8"))
         same = found["settings"] == json.loads(json.dumps(settings))
-        complete = bool(found["complete"])
+        complete = found["complete"] and [s["name"] for s in found["shards"]] == shards
     except (ValueError, KeyError, TypeError) as error:
         raise CorpusError(f"{index}: is not an index of shards; remove it") from error
     if not same:
@@ -127,7 +127,7 @@ def _check_index(index: Path, settings: dict[str, Any], has_shards: bool) -> boo
             f"{index}: the shards there were made with other settings "
             f"({json.dumps(found['settings'])}); choose another --out or --name, or remove them"
         )
-    return complete
+    return bool(complete)
 
 
 def _index_text(settings: dict[str, Any], shards: list[Path] | None) -> str:

@@ -87,7 +87,7 @@ class _Reader:
                 problems.add(Kind.MISSING_IMAGE, where, found)
                 continue
             captions = _captions(where, row, fields, problems)
-            row_id = _row_id(row, fields, image) or f"row {number}"
+            row_id = _row_id(row, fields, image) or f"{self.split or stem(self.source)}:{number}"
             yield where, self._example(row_id, row, image, captions)
 
     def _example(

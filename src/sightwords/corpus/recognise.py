@@ -18,7 +18,7 @@ from sightwords.corpus.pascal import is_sentence_file, read_pascal_page, read_se
 from sightwords.corpus.problems import Problems
 from sightwords.corpus.records import Located
 from sightwords.corpus.shards import SHARD_NAME, read_shards
-from sightwords.corpus.sources import READ_ERRORS, decoded, expand, is_url, open_binary
+from sightwords.corpus.sources import expand, is_url, read_text
 from sightwords.corpus.table import delimiter_of
 from sightwords.errors import CorpusError
 
@@ -32,7 +32,7 @@ SUPPORTED = """supported are:
   text                   .txt, one sentence a line
   Hugging Face           NAME.parquet, or hf:OWNER/NAME for the hub"""
 
-_HEAD_CHARS = 1 << 16
+_HEAD_BYTES = 1 << 16
 _CAPTION_FILE = re.compile(
     r"^(captions_.*\.json|dataset_.*\.json|.*\.token(\.txt)?|results_\d+\.token"
     r"|(manifest|metadata|captions)\.(jsonl|ndjson|csv|tsv|txt)|results\.csv|index\.html?)(\.gz)?$",
@@ -123,7 +123,7 @@ def _file(source: str, options: Options) -> Part:
     if _is_token_file(head):
         return _flickr(source, options)
     header = head.split("\n", 1)[0].strip("\r")
-    names = next(iter([header.split(delimiter_of(header))]))
+    names = header.split(delimiter_of(header))
     fields = find_fields([n.strip('"') for n in names], options.columns)
     if name.endswith((".csv", ".tsv")) or (fields.image and fields.captions):
         return _manifest(source, options, f"a header of {len(names)} columns")
@@ -135,16 +135,11 @@ def _file(source: str, options: Options) -> Part:
 
 def _head(source: str, encoding: str) -> str:
     """The first characters of a file; a file that cannot be opened is an error here and now."""
-    try:
-        with open_binary(source) as stream:
-            return decoded(source, stream, encoding).read(_HEAD_CHARS)
-    except FileNotFoundError as error:
-        hint = ""
-        if re.match(r"^[\w.-]+/[\w.-]+$", source):
-            hint = f"; for a dataset on the hub write hf:{source}"
-        raise CorpusError(f"{source}: no such file; check the path{hint}") from error
-    except READ_ERRORS as error:
-        raise CorpusError(f"{source}: cannot be read ({error}); {SUPPORTED}") from error
+    if re.match(r"^[\w.-]+/[\w.-]+$", source) and not Path(source).exists():
+        raise CorpusError(
+            f"{source}: no such file; check the path (for the hub's dataset write hf:{source})"
+        )
+    return read_text(source, encoding=encoding, limit=_HEAD_BYTES)
 
 
 def _is_json_lines(head: str) -> bool:

@@ -41,6 +41,7 @@ def merged(rows: Callable[[Problems], Iterator[Row]], problems: Problems) -> Ite
         last_row[row.id] = number
     open_rows: dict[str, Row] = {}
     for number, row in enumerate(rows(problems)):
+        row = replace(row, captions=tuple(_sound(row.where, row.id, row.captions, problems)))
         held = open_rows.pop(row.id, None)
         whole = row if held is None else _joined(held, row, problems)
         if number >= last_row.get(row.id, number):
@@ -108,7 +109,7 @@ def checked(
         if example.id in seen:
             problems.add(Kind.DUPLICATE_ID, where, f"id {example.id!r} was there before")
             continue
-        captions = tuple(_sound_captions(where, example, problems))
+        captions = tuple(_sound(where, example.id, example.captions, problems))
         if need_captions and not captions:
             problems.add(Kind.NO_CAPTIONS, where, f"id {example.id!r} has no caption")
             continue
@@ -117,9 +118,11 @@ def checked(
         yield replace(example, captions=captions)
 
 
-def _sound_captions(where: str, example: Example, problems: Problems) -> Iterator[str]:
-    for number, caption in enumerate(example.captions, 1):
-        place = f"caption {number} of id {example.id!r}"
+def _sound(
+    where: str, image_id: str, captions: tuple[str, ...], problems: Problems
+) -> Iterator[str]:
+    for number, caption in enumerate(captions, 1):
+        place = f"caption {number} of id {image_id!r}"
         stripped = caption.strip()
         if not stripped:
             problems.add(Kind.EMPTY_CAPTION, where, f"{place} is empty")

@@ -108,7 +108,23 @@ def open_binary(location: str) -> Iterator[io.BufferedReader]:
             yield buffered
             return
         with gzip.GzipFile(fileobj=buffered) as unzipped:
-            yield io.BufferedReader(cast("Any", unzipped), buffer_size=1 << 20)
+            yield io.BufferedReader(_AsItComes(unzipped), buffer_size=1 << 20)
+
+
+class _AsItComes(io.RawIOBase):
+    """Hands over what gzip has; `GzipFile.read` drops it when the file is cut further on."""
+
+    def __init__(self, unzipped: gzip.GzipFile) -> None:
+        self._unzipped = unzipped
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with one piece."""
+        piece = self._unzipped.read1(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 def _open_raw(location: str) -> IO[bytes]:
@@ -150,15 +166,23 @@ def read_lines(
         report_read_error(location, error, problems, after=f"after line {number}")
 
 
-def read_text(location: str, *, encoding: str = "utf-8") -> str:
-    """All of a text file; a CorpusError when it cannot be read to its end."""
+def read_text(location: str, *, encoding: str = "utf-8", limit: int | None = None) -> str:
+    """A text file, or about its first `limit` bytes; of a damaged gzip, what is before the damage.
+
+    A file that cannot be opened is a CorpusError.
+    """
+    data = bytearray()  # read1: what was there before an error is kept
     try:
         with open_binary(location) as stream:
-            return decoded(location, stream, encoding).read()
-    except READ_ERRORS as error:
-        raise CorpusError(
-            f"{location}: cannot be read ({_said(error)}); check the path, or download it again"
-        ) from error
+            while (limit is None or len(data) < limit) and (piece := stream.read1(1 << 16)):
+                data += piece
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        pass  # what the cut spoils is found, and named, by whoever parses the text
+    except FileNotFoundError as error:
+        raise CorpusError(f"{location}: no such file; check the path") from error
+    except OSError as error:
+        raise CorpusError(f"{location}: cannot be read ({_said(error)}); check it") from error
+    return decoded(location, io.BufferedReader(io.BytesIO(data)), encoding).read()
 
 
 def decoded(

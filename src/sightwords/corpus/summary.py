@@ -26,7 +26,8 @@ Probe = Callable[[ImageRef], tuple[str, int, int]]
 VOCABULARY_SIZE = 1000
 """The paper's (section 3): the 1000 most frequent words of the captions."""
 
-_BATCH = 512
+_BATCH = 64
+"""Examples whose image bytes are in memory at once."""
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ def _pixels(size: tuple[int, int]) -> int:
 
 
 def _guarded(probe: Probe) -> Callable[[ImageRef], tuple[str, int, int] | str]:
-    """A probe that returns what is wrong instead of raising it, so that one never stops the rest."""
+    """A probe that returns what is wrong instead of raising it."""
 
     def safe(image: ImageRef) -> tuple[str, int, int] | str:
         try:
@@ -147,12 +148,8 @@ def _guarded(probe: Probe) -> Callable[[ImageRef], tuple[str, int, int] | str]:
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     source = iter(items)
-    held: list[T] = []
-    try:
-        while held := list(islice(source, size)):
-            yield held
-    finally:
-        held.clear()
+    while batch := list(islice(source, size)):
+        yield batch
 
 
 def length_statistics(lengths: Counter[int]) -> dict[str, float]:

@@ -95,7 +95,7 @@ def _next_header(source: _Stream, location: str, problems: Problems) -> tarfile.
         if damaged_at is not None:
             found = f"bytes {damaged_at} to {start} are no tar"
             problems.add(Kind.DAMAGED_FILE, location, found)
-        if header is None and not (in_end_mark and source.error is None):
+        elif header is None and not (in_end_mark and source.error is None):
             _report_cut(source, location, problems, "before the end mark")
         return header
 
