@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def test_a_clear_difference_is_significant_in_both_tests() -> None:
         assert d.difference > 0
         assert d.wilcoxon_p < 0.001
         assert d.bootstrap_p < 0.01
+        assert d.interval is not None
         assert 0 < d.interval[0] <= d.difference * 1.000001
     overlap = comparison.differences[-1]
     assert overlap.values == (1.0, 0.0)
@@ -110,3 +112,17 @@ def test_files_of_a_comparison(tmp_path: Path) -> None:
     assert "<img" not in text
     assert "<0.001" in comparison_grid(comparison).text()
     assert "&lt;0.001" in text
+
+
+def test_a_score_that_is_no_mean_gets_p_values_but_no_interval() -> None:
+    def odd(captions: dict[str, str], name: str) -> Report:
+        report = evaluate_captions(captions, REFERENCES, metrics=["cider"], name=name)
+        (found,) = report.scores
+        return replace(report, scores=(replace(found, metric="meteor", value=found.value / 2),))
+
+    comparison = compare_reports(odd(GOOD, "good"), odd(POOR, "poor"))
+    meteor, overlap = comparison.differences
+    assert meteor.interval is None
+    assert meteor.bootstrap_p < 0.01
+    assert overlap.interval is not None
+    assert json.loads(comparison_json(comparison))["differences"]["meteor"]["interval"] is None

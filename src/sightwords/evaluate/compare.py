@@ -7,6 +7,7 @@ METEOR per image (section 6.3); here every metric is tested so, and with a paire
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,9 @@ class Difference:
     """Two-sided signed-rank test over images."""
     bootstrap_p: float
     """Two-sided paired bootstrap over images."""
-    interval: tuple[float, float]
-    """5th and 95th percentile of the resampled difference."""
+    interval: tuple[float, float] | None
+    """5th and 95th percentile of the resampled difference; None where what was resampled is not
+    the corpus score (METEOR: its mean over images)."""
 
     @property
     def difference(self) -> float:
@@ -107,19 +109,19 @@ def _bootstrap(
     if metric.startswith("bleu_"):
         sums = statistics(first.table), statistics(second.table)
         return bleu_bootstrap(*sums, rng=rng, order=int(metric[-1]))
-    # METEOR's corpus score is not the mean over images either, but close to it: its p-value is
-    # that of the mean.
+    # METEOR's corpus score is not the mean over images either, and its sums are not kept: its
+    # p-value is that of the mean, and it gets no interval.
     return paired_bootstrap(left, right, rng=rng)
 
 
 def _difference(
     metric: str, values: tuple[float, float], ranks: PairedTest, resampled: PairedTest
 ) -> Difference:
-    assert resampled.low is not None
-    assert resampled.high is not None
-    return Difference(
-        metric, values, ranks.p_value, resampled.p_value, (resampled.low, resampled.high)
-    )
+    interval = None
+    if resampled.low is not None and resampled.high is not None:
+        same = math.isclose(resampled.difference, values[0] - values[1], abs_tol=1e-9)
+        interval = (resampled.low, resampled.high) if same else None
+    return Difference(metric, values, ranks.p_value, resampled.p_value, interval)
 
 
 def _in_order_of(first: Report, second: Report) -> Comparison:
@@ -181,7 +183,7 @@ def comparison_grid(comparison: ComparisonReport) -> Grid:
                 f"{d.values[0]:.4f}",
                 f"{d.values[1]:.4f}",
                 f"{d.difference:+.4f}",
-                f"{d.interval[0]:+.4f} to {d.interval[1]:+.4f}",
+                f"{d.interval[0]:+.4f} to {d.interval[1]:+.4f}" if d.interval else "–",
                 p_value(d.wilcoxon_p),
                 p_value(d.bootstrap_p),
             )
@@ -216,7 +218,7 @@ def comparison_json(comparison: ComparisonReport) -> str:
                 "first": d.values[0],
                 "second": d.values[1],
                 "difference": d.difference,
-                "interval": list(d.interval),
+                "interval": list(d.interval) if d.interval else None,
                 "wilcoxon_p": d.wilcoxon_p,
                 "bootstrap_p": d.bootstrap_p,
             }
@@ -238,7 +240,7 @@ def save_comparison(
     folder = Path(folder)
     grid = comparison_grid(comparison)
     rows = [
-        (d.metric, *d.values, d.difference, *d.interval, d.wilcoxon_p, d.bootstrap_p)
+        (d.metric, *d.values, d.difference, *(d.interval or ("", "")), d.wilcoxon_p, d.bootstrap_p)
         for d in comparison.differences
     ]
     names = ("metric", "first", "second", "difference", "low", "high")
