@@ -66,6 +66,14 @@ class RegionScores:
 
     region_probs: FloatArray
     """(rows, columns, V), each in [0, 1]; (12, 12, V) in the paper."""
+    corners: FloatArray | None = None
+    """(rows, columns, 4): each region's x0, y0, x1, y1 in fractions of the upright image; zeros
+    where it covers padding only. None where the source of the regions does not say."""
+    features: FloatArray | None = None
+    """(F,) the network's description of the whole image, for the similarity of section 5.1."""
+    image_probs: FloatArray | None = None
+    """(V,) from a network that judges the image as a whole (the Classification baseline of section
+    6.2); None where the image's probability is the noisy-OR of the regions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class DetectedWord:
 
 @dataclass(frozen=True, slots=True)
 class DetectedWords:
-    """The set V-tilde of section 3.2, most precise first; ties by word."""
+    """The set V-tilde of section 3.2, most precise first; ties by probability, then by word."""
 
     words: tuple[DetectedWord, ...]
     threshold: float

@@ -1,0 +1,88 @@
+"""Where in the photograph a word is: its response map -> one box (section 3.1, Figure 2).
+
+Input: maps `(rows, columns, n)` of n words and the regions' corners. Output: a box a word.
+
+Around the region of the highest probability, take the connected regions (sides touching) that
+reach half of it. The box runs from a quarter into the first region's window to a quarter before
+the end of the last one's: windows overlap, an object also fires those that see only part of it, and
+this is where the spread-out map falls to half its height. At the image's edge no neighbour could
+have fired, so the box goes to the edge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.types import Box, FloatArray
+
+HALF = 0.5
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def region_is_inside(corners: FloatArray) -> BoolArray:
+    """(rows, columns): whether the region sees any of the photograph."""
+    inside: BoolArray = corners[..., 2] > corners[..., 0]
+    return inside
+
+
+def peak_regions(maps: FloatArray, corners: FloatArray) -> npt.NDArray[np.intp]:
+    """(n, 2) row and column of each map's largest value inside the photograph; ties: the first.
+
+    >>> corners = np.array([[[0, 0, 0.5, 1], [0.5, 0, 1, 1]]], dtype=np.float32)
+    >>> peak_regions(np.array([[[0.1], [0.7]]], dtype=np.float32), corners).tolist()
+    [[0, 1]]
+    """
+    rows, columns, count = maps.shape
+    seen = np.where(region_is_inside(corners)[..., None], maps, -np.inf)
+    flat = seen.reshape(rows * columns, count).argmax(axis=0)
+    return np.stack(np.unravel_index(flat, (rows, columns)), axis=1)
+
+
+def peak_points(maps: FloatArray, corners: FloatArray) -> FloatArray:
+    """(n, 2) x and y of the centre of each map's peak region, in fractions of the photograph."""
+    peaks = corners[tuple(peak_regions(maps, corners).T)]  # (n, 4)
+    return np.stack([peaks[:, [0, 2]].mean(axis=1), peaks[:, [1, 3]].mean(axis=1)], axis=1)
+
+
+def word_boxes(maps: FloatArray, corners: FloatArray, *, fraction: float = HALF) -> list[Box]:
+    """One box a word, as the module says; `fraction` of the peak instead of half.
+
+    >>> corners = np.array([[[i / 4, 0, i / 4 + 0.25, 1] for i in range(4)]], dtype=np.float32)
+    >>> word_boxes(np.array([[[0.0], [0.9], [0.6], [0.1]]], dtype=np.float32), corners)
+    [Box(x0=0.3125, y0=0.0, x1=0.6875, y1=1.0)]
+    """
+    peaks = peak_regions(maps, corners)
+    words = np.arange(len(peaks))
+    stacked = np.where(region_is_inside(corners), maps.transpose(2, 0, 1), -np.inf)
+    heights = stacked[words, peaks[:, 0], peaks[:, 1]]
+    area = np.zeros(stacked.shape, dtype=np.bool_)
+    area[words, peaks[:, 0], peaks[:, 1]] = True
+    area = _grow(area, stacked >= fraction * heights[:, None, None])
+    x = [_extent(used, corners[0, :, 0], corners[0, :, 2]) for used in area.any(axis=1)]
+    y = [_extent(used, corners[:, 0, 1], corners[:, 0, 3]) for used in area.any(axis=2)]
+    return [Box(x0, y0, x1, y1) for (x0, x1), (y0, y1) in zip(x, y, strict=True)]
+
+
+def _grow(seed: BoolArray, allowed: BoolArray) -> BoolArray:
+    """(n, rows, columns): the allowed regions that touch the seed, side by side, step by step."""
+    while True:
+        grown = seed.copy()
+        grown[:, 1:] |= seed[:, :-1]
+        grown[:, :-1] |= seed[:, 1:]
+        grown[:, :, 1:] |= seed[:, :, :-1]
+        grown[:, :, :-1] |= seed[:, :, 1:]
+        grown &= allowed
+        if (grown == seed).all():
+            return seed
+        seed = grown
+
+
+def _extent(used: BoolArray, starts: FloatArray, ends: FloatArray) -> tuple[float, float]:
+    """From the first used window to the last, a quarter of a window in from both."""
+    places = np.flatnonzero(used)
+    first, last = places[0], places[-1]
+    start = float(starts[first] + (ends[first] - starts[first]) / 4)
+    end = float(ends[last] - (ends[last] - starts[last]) / 4)
+    return (0.0 if starts[first] <= 0 else start), (1.0 if ends[last] >= 1 else end)
