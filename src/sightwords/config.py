@@ -62,29 +62,58 @@ class WordsConfig:
     """Eq. 1, or the Classification baseline of section 6.2."""
     grid: int = 12
     """Section 3.1: a 12 x 12 response map."""
+    labels: Literal["any", "fraction"] = "any"
+    """What an image teaches: whether any caption has the word (section 3.1), or how many do."""
     epochs: int = 3
     """Section 3.1: 3."""
     batch_size: int = 1
     """Section 3.1: one image in each batch."""
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    """Section 3.1: stochastic gradient descent."""
+    schedule: Literal["step", "cosine"] = "step"
+    """The authors' solver: a tenth after each third of the training; or a half cosine to zero."""
+    warmup: float = 0.0
+    """Share of the steps over which the rate rises from zero; the authors use none."""
     learning_rate: float = 1.5625e-5
-    """The authors' solver; new layers learn at ten times this."""
-    momentum: float = 0.99
     """The authors' solver."""
+    head_rate: float = 10.0
+    """The authors' solver: the new layer learns this many times faster."""
+    layer_decay: float = 1.0
+    """Rate of a layer over that of the next; below 1, early layers change less."""
+    momentum: float = 0.99
+    """The authors' solver (SGD alone)."""
     weight_decay: float = 5e-4
     """The authors' solver."""
+    gradient_clip: float = 0.0
+    """Largest gradient norm; 0 clips nothing, as the authors do."""
     dropout: float = 0.5
-    """On fc6 and fc7, as in the networks cited by section 3.1."""
+    """On fc6 and fc7 in the networks cited by section 3.1; before the head in others."""
+    drop_path: float = 0.0
+    """Chance that a residual branch of the last block is left out (ViT alone)."""
     initial_bias: float = -6.58
     """Of fc8: p = .00139 a region, .181 an image after the noisy-OR of 144 regions."""
+    smallest_crop: float = 1.0
+    """Training crops take from this share of the image's area up to all of it; 1 crops nothing."""
+    flip: bool = False
+    """Whether training images are mirrored half of the time; the authors do not."""
+    jitter: float = 0.0
+    """Training images change brightness and contrast by up to this share."""
+    weight_average: float = 0.0
+    """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
+    """Order of the images, crops, dropout and new layers."""
 
     def __post_init__(self) -> None:
         for name in ("grid", "epochs", "batch_size"):
             _check(self, name, getattr(self, name) >= 1, "at least 1")
-        _check(self, "learning_rate", self.learning_rate > 0, "above 0")
-        _check(self, "momentum", 0 <= self.momentum < 1, "from 0 to below 1")
-        _check(self, "weight_decay", self.weight_decay >= 0, "at least 0")
-        _check(self, "dropout", 0 <= self.dropout < 1, "from 0 to below 1")
+        for name in ("learning_rate", "head_rate"):
+            _check(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("weight_decay", "gradient_clip", "jitter"):
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+        for name in ("warmup", "momentum", "dropout", "drop_path", "weight_average"):
+            _check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        for name in ("layer_decay", "smallest_crop"):
+            _check(self, name, 0 < getattr(self, name) <= 1, "above 0, to 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,30 @@
+"""Networks under the word detector, behind one small interface (section 3.1).
+
+A backbone turns images into one feature vector per region of a 12 x 12 grid, phi(b_ij) of Eq. 2,
+and one per image for the DMSM (section 5.1). It says itself how a photograph becomes its input.
+Adding one is a subclass of `Backbone` and a line in `BACKBONES`; see `docs/words.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sightwords.errors import ConfigError
+from sightwords.train.backbones.base import Backbone
+from sightwords.train.backbones.convnets import AlexNet, Vgg16
+from sightwords.train.backbones.efficientnet import EfficientNetLite2
+from sightwords.train.backbones.vit import DinoV2
+
+BACKBONES: dict[str, Callable[..., Backbone]] = {
+    "alexnet": AlexNet,
+    "vgg16": Vgg16,
+    "dinov2-vits14": DinoV2,
+    "efficientnet-lite2": EfficientNetLite2,
+}
+
+
+def build_backbone(name: str, *, weights: str | None, size_px: int, drop_path: float) -> Backbone:
+    """Build a named backbone; `weights` is a file, a folder or a hub id, None a fresh network."""
+    if name not in BACKBONES:
+        raise ConfigError(f"backbone is {name!r}; expected one of {', '.join(sorted(BACKBONES))}")
+    return BACKBONES[name](weights=weights, size_px=size_px, drop_path=drop_path)

@@ -1,0 +1,49 @@
+"""What every backbone provides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from sightwords.words.artefact import GridSpec, InputSpec
+
+
+class Backbone(nn.Module):
+    """Images -> features of regions and of the whole image."""
+
+    input: InputSpec
+    """How a photograph becomes the network's input."""
+    grid: GridSpec
+    """Where the regions lie on that input."""
+    region_dim: int
+    """C, the length of a region's features."""
+    whole_dim: int
+    """Length of what the whole-image baseline sees."""
+    feature_dim: int
+    """F, the length of the image's features."""
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, 3, S, S) normalised -> regions (B, rows, columns, C), features (B, F)."""
+        raise NotImplementedError
+
+    def whole(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """For the Classification baseline (section 6.2): regions, image, features.
+
+        A head trained on `image` (B, whole_dim) gives a class activation map on `regions`
+        (B, rows, columns, whole_dim).
+        """
+        raise NotImplementedError
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """Parameters from the input upwards, for rates that fall by layer."""
+        return [list(self.parameters())]
+
+    def new_parameters(self) -> list[nn.Parameter]:
+        """Parameters that start from nothing and learn at the head's rate."""
+        return []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """As `forward`; here for its type."""
+        result: tuple[Tensor, Tensor] = super().__call__(*args, **kwargs)
+        return result

@@ -1,0 +1,57 @@
+"""The word detector as a torch module: backbone, fc8, pooling (section 3.1, Eq. 1 and 2)."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from sightwords.train.backbones.base import Backbone
+
+
+class WordOutput(NamedTuple):
+    """What the network says about a batch."""
+
+    region_logits: Tensor
+    """(B, rows, columns, V) before the sigmoid of Eq. 2; the baseline's class activation map."""
+    bag_logits: Tensor
+    """(B, m, n, V): what the noisy-OR pools; the regions, or the whole image as one region."""
+    features: Tensor
+    """(B, F) for the DMSM."""
+
+
+class WordNetwork(nn.Module):
+    """Images -> word scores, by noisy-OR over regions or from the whole image."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        words: int,
+        *,
+        pooling: Literal["noisy_or", "whole_image"] = "noisy_or",
+        dropout: float = 0.5,
+        initial_bias: float = -6.58,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        width = backbone.region_dim if pooling == "noisy_or" else backbone.whole_dim
+        self.head = nn.Linear(width, words)  # fc8; Linear so that it is a 1 x 1 convolution
+        nn.init.normal_(self.head.weight, 0.0, 0.001)
+        nn.init.constant_(self.head.bias, initial_bias)
+
+    def forward(self, images: Tensor) -> WordOutput:
+        """(B, 3, S, S) normalised -> logits in float32 whatever the precision."""
+        if self.pooling == "noisy_or":
+            regions, features = self.backbone(images)
+            logits = self.head(self.dropout(regions)).float()
+            return WordOutput(logits, logits, features.float())
+        regions, image, features = self.backbone.whole(images)
+        image_logits = self.head(self.dropout(image)).float()[:, None, None]
+        return WordOutput(self.head(regions).float(), image_logits, features.float())
+
+    def groups(self) -> list[list[nn.Parameter]]:
+        """Parameters from the input upwards; the last group is what starts from nothing."""
+        new = [*self.backbone.new_parameters(), *self.head.parameters()]
+        return [*self.backbone.layers(), new]
