@@ -11,8 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sightwords.errors import ScoreError
-from sightwords.evaluate import published
 from sightwords.evaluate.grid import Grid
+from sightwords.evaluate.published import (
+    COCO,
+    PARTS_OF_SPEECH,
+    PASCAL,
+    SYSTEMS,
+    WORD_COUNTS,
+    WORDS,
+    Values,
+)
 from sightwords.evaluate.rows import Row, read_rows
 
 OPEN = "open"
@@ -59,19 +67,19 @@ def paper_tables(folder: str | Path) -> tuple[Grid, ...]:
 
 def words_table(rows: Mapping[str, Row]) -> Grid:
     """Table 3: AP and PHR by part of speech, a row of ours above the paper's."""
-    classes = published.PARTS_OF_SPEECH
+    classes = PARTS_OF_SPEECH
     keys = [f"{measure}_{pos.lower()}" for measure in ("ap", "phr") for pos in classes]
     header = ("", *(f"{m} {pos}" for m in ("AP", "PHR") for pos in classes))
     counts = [f"count_{pos.lower()}" for pos in classes]
     blank = ("",) * len(classes)
     body = [
         ("Count", *_first_counts(rows.values(), counts), *blank),
-        ("Count (paper)", *map(str, published.WORD_COUNTS), *blank),
+        ("Count (paper)", *map(str, WORD_COUNTS), *blank),
     ]
     last = "Human Agreement"
-    order = [name for name in _systems(published.WORDS, rows) if name != last] + [last]
+    order = [name for name in _systems(WORDS, rows) if name != last] + [last]
     for system in order:
-        paper = published.WORDS.get(system, {})
+        paper = WORDS.get(system, {})
         # A column the paper leaves empty for Chance and Human Agreement has no meaning there.
         meant = [key for key in keys if not paper or paper[key] is not None]
         ours = _cells(rows.get(system), keys)
@@ -91,7 +99,7 @@ def systems_table(rows: Mapping[str, Row]) -> Grid:
     keys = ("pplx", "bleu_4", "meteor", *HUMAN_STUDY)
     return _side_by_side(
         rows,
-        published.SYSTEMS,
+        SYSTEMS,
         keys,
         title="Caption generation: BLEU-4, METEOR against 4 random references, %; perplexity",
         notes=(
@@ -106,7 +114,7 @@ def coco_table(rows: Mapping[str, Row]) -> Grid:
     keys = ("cider", "bleu_4", "bleu_1", "rouge_l", "meteor")
     return _side_by_side(
         rows,
-        published.COCO,
+        COCO,
         keys,
         title="COCO against 5 references, %",
         notes=(
@@ -129,9 +137,9 @@ def pascal_table(five: Mapping[str, Row], fifty: Mapping[str, Row]) -> Grid:
             system,
             *_cells(five.get(system), keys),
             *_cells(fifty.get(system), keys),
-            *(_published(published.PASCAL.get(system, {}).get(key)) for key in keys),
+            *(_published(PASCAL.get(system, {}).get(key)) for key in keys),
         )
-        for system in _systems(published.PASCAL, {**five, **fifty})
+        for system in _systems(PASCAL, {**five, **fifty})
     ]
     return Grid(
         tuple(header),
@@ -148,7 +156,7 @@ def pascal_table(five: Mapping[str, Row], fifty: Mapping[str, Row]) -> Grid:
 
 def _side_by_side(
     rows: Mapping[str, Row],
-    paper: Mapping[str, published.Values],
+    paper: Mapping[str, Values],
     keys: Sequence[str],
     *,
     title: str,
