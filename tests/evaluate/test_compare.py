@@ -10,11 +10,10 @@ import pytest
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.captions import Report, evaluate_captions
-from sightwords.evaluate.compare import (
-    compare_reports,
+from sightwords.evaluate.compare import compare_reports, most_different
+from sightwords.evaluate.compare_report import (
     comparison_grid,
     comparison_json,
-    most_different,
     save_comparison,
 )
 

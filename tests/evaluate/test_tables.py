@@ -59,6 +59,15 @@ def test_saved_values_fill_their_cells_and_leave_others_open(tmp_path: Path) -> 
     assert cells(1, "Baseline", tmp_path)[1:4] == ("20.0", "20.9", "16.9")
 
 
+def test_a_new_run_replaces_all_scores_of_the_old_one(tmp_path: Path) -> None:
+    save_row(tmp_path, Row("systems", "x", {"bleu_4": 0.1, "meteor": 0.1}, {"meteor": "old"}))
+    save_row(tmp_path, Row("systems", "x", {"pplx": 20.0}))
+    path = save_row(tmp_path, Row("systems", "x", {"bleu_4": 0.2}, {"bleu_4": "new"}))
+    row = read_row(path)
+    assert row.values == {"pplx": 20.0, "bleu_4": 0.2}
+    assert row.signatures == {"bleu_4": "new"}
+
+
 def test_human_columns_are_never_filled_from_a_row(tmp_path: Path) -> None:
     save_row(tmp_path, Row("systems", "Baseline", {"same_or_better": 0.9, "same_as_human": 0.4}))
     assert cells(1, "Baseline", tmp_path)[7::2] == (OPEN, OPEN, OPEN)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # numpy and the metrics load when a command runs, not for --help
-    from sightwords.evaluate import Report
-
-CAPTION_TABLES = ("systems", "coco", "pascal5", "pascal50")
-"""The paper's tables that caption scores can be a row of."""
+from sightwords.cli.evaluate_runs import (
+    run_baseline,
+    run_captions,
+    run_server,
+    run_tables,
+    run_words,
+)
 
 Subparsers = argparse._SubParsersAction
 
@@ -193,9 +192,7 @@ def _scoring_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="compare with N randomly drawn references of each image (the paper: 4)",
     )
-    parser.add_argument(
-        "--seed", type=_natural, default=0, help="for every random draw (default: 0)"
-    )
+    parser.add_argument("--seed", type=_natural, default=0, help="of random draws (default: 0)")
     parser.add_argument(
         "--meteor-java", action="store_true", help="compute METEOR with its jar; needs Java"
     )
@@ -216,155 +213,6 @@ def _row_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_captions(args: argparse.Namespace) -> int:
-    """Score one results file, and compare it with another where asked."""
-    from sightwords.evaluate import evaluate_captions
-    from sightwords.evaluate.captions import load_references
-
-    _check_row(args)
-    references = load_references(args.references)
-    reports = [
-        evaluate_captions(
-            results,
-            references,
-            name=name,
-            metrics=_listed(args.metrics),
-            subset=args.subset,
-            references_per_image=args.references_per_image,
-            seed=args.seed,
-            meteor_java=args.meteor_java,
-        )
-        for results, name in ((args.results, args.name), (args.compare, ""))
-        if results
-    ]
-    if len(reports) == 1:
-        return _show(reports[0], args)
-    return _compare(reports[0], reports[1], args)
-
-
-def _compare(report: Report, other: Report, args: argparse.Namespace) -> int:
-    from sightwords.evaluate import compare_reports, save_comparison
-    from sightwords.evaluate.compare import comparison_grid, comparison_json
-
-    comparison = compare_reports(report, other, seed=args.seed)
-    print(comparison_json(comparison) if args.json else comparison_grid(comparison).text())
-    _keep(report, args)
-    if args.out:
-        page = save_comparison(comparison, args.out, references=args.references)
-        _say(f"wrote {page} and comparison.json, .csv and .md beside it")
-    return 0
-
-
-def run_words(args: argparse.Namespace) -> int:
-    """Judge a detector's words."""
-    from sightwords.evaluate.words import (
-        evaluate_words,
-        save_word_rows,
-        save_words,
-        word_grid,
-        word_json,
-    )
-
-    if args.plot and not args.out:
-        args.parser.error("--plot needs --out, the folder to draw into")
-    _check_row(args, tables=("words",))
-    report = evaluate_words(
-        args.scores,
-        args.references,
-        vocabulary=args.vocabulary,
-        subset=args.subset,
-        name=args.name,
-    )
-    print(word_json(report) if args.json else word_grid(report).text())
-    if args.out:
-        save_words(report, args.out)
-        _say(f"wrote words.csv, table.json, table.csv and table.md into {args.out}")
-    if args.plot:
-        from sightwords.evaluate.curves import plot_words
-
-        plot_words(report, _listed(args.plot) or [], Path(args.out) / "precision_recall.png")
-    if args.save_row:
-        system = args.save_row.partition(":")[2].strip()
-        _say(f"kept {save_word_rows(report, args.rows, system=system)}")
-    return 0
-
-
-def run_baseline(args: argparse.Namespace) -> int:
-    """Score people against people."""
-    from sightwords.evaluate import evaluate_baseline
-
-    _check_row(args)
-    report = evaluate_baseline(
-        args.kind,
-        args.references,
-        references_per_image=args.references_per_image,
-        choices=args.choices,
-        metrics=_listed(args.metrics),
-        seed=args.seed,
-        meteor_java=args.meteor_java,
-    )
-    return _show(report, args)
-
-
-def run_tables(args: argparse.Namespace) -> int:
-    """Print the paper's tables."""
-    from sightwords.evaluate import paper_tables
-    from sightwords.files import write_text
-
-    grids = paper_tables(args.rows)
-    print("\n\n".join(grid.text() for grid in grids))
-    if args.out:
-        write_text(args.out, "\n\n".join(grid.markdown() for grid in grids) + "\n")
-    return 0
-
-
-def run_server(args: argparse.Namespace) -> int:
-    """Write and check one file of a submission, and the zip where asked."""
-    from sightwords.evaluate.server import other_split, write_submission, write_zip
-
-    print(write_submission(args.results, args.images, args.out))
-    if args.zip:
-        print(write_zip([args.out, other_split(args.out)], args.zip))
-    return 0
-
-
-def _show(report: Report, args: argparse.Namespace) -> int:
-    """Print a report and keep what was asked to be kept."""
-    from sightwords.evaluate.report import report_grid, report_json
-
-    print(report_json(report) if args.json else report_grid(report).text())
-    _keep(report, args)
-    return 0
-
-
-def _keep(report: Report, args: argparse.Namespace) -> None:
-    """Say the notes; write the files and the row that were asked for."""
-    from sightwords.evaluate.report import save_report, save_report_row
-
-    for note in report.notes:
-        _say(note)
-    if args.out:
-        save_report(report, args.out)
-        _say(f"wrote scores.json, scores.csv, scores.md and per_image.jsonl into {args.out}")
-    if args.save_row:
-        table, _, system = args.save_row.partition(":")
-        _say(f"kept {save_report_row(report, args.rows, table=table, system=system.strip())}")
-
-
-def _check_row(args: argparse.Namespace, *, tables: Sequence[str] = CAPTION_TABLES) -> None:
-    """Refuse a row that could not be kept before an hour of scoring, not after."""
-    if args.save_row:
-        from sightwords.evaluate.rows import parse_row_name
-
-        table, _ = parse_row_name(args.save_row)
-        if table not in tables:
-            args.parser.error(f"--save-row {args.save_row}: choose among {', '.join(tables)}")
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _positive(text: str) -> int:
     return _at_least(1, text)
 
@@ -377,7 +225,3 @@ def _at_least(least: int, text: str) -> int:
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, {least} or more")
     return int(text)
-
-
-def _say(text: str) -> None:
-    print(f"sightwords: {text}", file=sys.stderr)

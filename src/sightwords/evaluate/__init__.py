@@ -10,7 +10,8 @@ Each function is a verb of `sightwords evaluate`.
 
 from sightwords.evaluate.baselines import evaluate_baseline
 from sightwords.evaluate.captions import METRICS, Report, evaluate_captions
-from sightwords.evaluate.compare import ComparisonReport, compare_reports, save_comparison
+from sightwords.evaluate.compare import ComparisonReport, compare_reports
+from sightwords.evaluate.compare_report import save_comparison
 from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.report import save_report
 from sightwords.evaluate.server import write_submission, write_zip

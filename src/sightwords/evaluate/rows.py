@@ -12,11 +12,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
+
+T = TypeVar("T")
 
 TABLES = {
     "words": "word detection by part of speech",
@@ -73,17 +76,29 @@ def row_path(folder: Path, table: str, system: str) -> Path:
 
 
 def save_row(folder: Path, row: Row) -> Path:
-    """Write a row; values of an earlier file for other keys are kept (BLEU first, PPLX later)."""
+    """Write a row in place of an earlier one.
+
+    Perplexity and scores come from different commands: saving one keeps the other. Within each
+    the earlier values go, so that no row mixes two runs.
+    """
     path = row_path(folder, row.table, row.system)
     earlier = read_row(path) if path.exists() else None
+    replaced = {key == "pplx" for key in row.values}
     content = {
         "table": row.table,
         "system": row.system,
-        "values": {**(earlier.values if earlier else {}), **row.values},
-        "signatures": {**(earlier.signatures if earlier else {}), **row.signatures},
+        "values": {**_others(earlier.values if earlier else {}, replaced), **row.values},
+        "signatures": {
+            **_others(earlier.signatures if earlier else {}, replaced),
+            **row.signatures,
+        },
     }
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+def _others(earlier: Mapping[str, T], replaced: set[bool]) -> dict[str, T]:
+    return {key: value for key, value in earlier.items() if (key == "pplx") not in replaced}
 
 
 def read_row(path: Path) -> Row:
