@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sightwords.cli import evaluate
-from sightwords.errors import SightwordsError
+from sightwords.errors import InputError, SightwordsError
 
 RESULTS = {1: "a dog runs on the grass", 2: "two cats sit", 3: "a red bus"}
 REFERENCES = {
@@ -71,6 +71,19 @@ def test_json_is_the_only_thing_on_stdout(files: Path, capsys: pytest.CaptureFix
     assert "meteor" not in content
     assert json.loads((files / "out" / "scores.json").read_text()) == content
     assert "wrote" in printed.err
+
+
+def test_a_folder_that_cannot_be_written_is_named(files: Path) -> None:
+    Path("taken").write_text("a file, not a folder")
+    with pytest.raises(InputError, match=r"^taken: cannot be written"):
+        call("captions", "mine.json", "--references", "refs.jsonl", METRICS, "--out", "taken")
+
+
+def test_notes_are_said_once(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("few.json").write_text(Path("mine.json").read_text().replace('"image_id": 3', '"id": 9'))
+    call("captions", "few.json", "--references", "refs.jsonl", METRICS, "--subset")
+    printed = capsys.readouterr()
+    assert (printed.out + printed.err).count("subset: 2 images scored") == 1
 
 
 def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

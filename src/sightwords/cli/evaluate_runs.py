@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sightwords.errors import InputError
 
 if TYPE_CHECKING:  # numpy and the metrics load when a command runs, not for --help
     from sightwords.evaluate import Report
@@ -49,7 +52,8 @@ def _compare(report: Report, other: Report, args: argparse.Namespace) -> int:
     print(comparison_json(comparison) if args.json else comparison_grid(comparison).text())
     _keep(report, args)
     if args.out:
-        page = save_comparison(comparison, args.out, references=args.references)
+        with _writing(args.out):
+            page = save_comparison(comparison, args.out, references=args.references)
         _say(f"wrote {page} and comparison.json, .csv and .md beside it")
     return 0
 
@@ -76,15 +80,19 @@ def run_words(args: argparse.Namespace) -> int:
     )
     print(word_json(report) if args.json else word_grid(report).text())
     if args.out:
-        save_words(report, args.out)
+        with _writing(args.out):
+            save_words(report, args.out)
         _say(f"wrote words.csv, table.json, table.csv and table.md into {args.out}")
     if args.plot:
         from sightwords.evaluate.curves import plot_words
 
-        plot_words(report, _listed(args.plot) or [], Path(args.out) / "precision_recall.png")
+        with _writing(args.out):
+            plot_words(report, _listed(args.plot) or [], Path(args.out) / "precision_recall.png")
     if args.save_row:
         system = args.save_row.partition(":")[2].strip()
-        _say(f"kept {save_word_rows(report, args.rows, system=system)}")
+        with _writing(args.rows):
+            kept = save_word_rows(report, args.rows, system=system)
+        _say(f"kept {kept}")
     return 0
 
 
@@ -113,7 +121,8 @@ def run_tables(args: argparse.Namespace) -> int:
     grids = paper_tables(args.rows)
     print("\n\n".join(grid.text() for grid in grids))
     if args.out:
-        write_text(args.out, "\n\n".join(grid.markdown() for grid in grids) + "\n")
+        with _writing(args.out):
+            write_text(args.out, "\n\n".join(grid.markdown() for grid in grids) + "\n")
     return 0
 
 
@@ -121,9 +130,11 @@ def run_server(args: argparse.Namespace) -> int:
     """Write and check one file of a submission, and the zip where asked."""
     from sightwords.evaluate.server import other_split, write_submission, write_zip
 
-    print(write_submission(args.results, args.images, args.out))
+    with _writing(args.out):
+        print(write_submission(args.results, args.images, args.out))
     if args.zip:
-        print(write_zip([args.out, other_split(args.out)], args.zip))
+        with _writing(args.zip):
+            print(write_zip([args.out, other_split(args.out)], args.zip))
     return 0
 
 
@@ -137,17 +148,18 @@ def _show(report: Report, args: argparse.Namespace) -> int:
 
 
 def _keep(report: Report, args: argparse.Namespace) -> None:
-    """Say the notes; write the files and the row that were asked for."""
+    """Write the files and the row that were asked for."""
     from sightwords.evaluate.report import save_report, save_report_row
 
-    for note in report.notes:
-        _say(note)
     if args.out:
-        save_report(report, args.out)
+        with _writing(args.out):
+            save_report(report, args.out)
         _say(f"wrote scores.json, scores.csv, scores.md and per_image.jsonl into {args.out}")
     if args.save_row:
         table, _, system = args.save_row.partition(":")
-        _say(f"kept {save_report_row(report, args.rows, table=table, system=system.strip())}")
+        with _writing(args.rows):
+            kept = save_report_row(report, args.rows, table=table, system=system.strip())
+        _say(f"kept {kept}")
 
 
 def _check_row(args: argparse.Namespace, *, tables: Sequence[str] = CAPTION_TABLES) -> None:
@@ -162,6 +174,20 @@ def _check_row(args: argparse.Namespace, *, tables: Sequence[str] = CAPTION_TABL
 
 def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+@contextmanager
+def _writing(where: str | Path) -> Iterator[None]:
+    """A full disk or a forbidden folder is the user's to mend, not a bug of ours."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{where}: cannot be written ({error.strerror or error}); check the path, its "
+            "permissions and the space left"
+        ) from error
 
 
 def _say(text: str) -> None:
