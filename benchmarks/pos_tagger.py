@@ -47,7 +47,10 @@ def main() -> None:
     vocabulary = Vocabulary.of_counts(counts)
     judged = read_sample(SAMPLE)
     print(f"machine: {platform.processor() or platform.machine()}, {os.cpu_count()} cores")
-    print(f"vocabulary: {len(vocabulary)} words, coverage {vocabulary.coverage:.4f}")
+    print(
+        f"vocabulary: {len(vocabulary)} words, {vocabulary.coverage:.2%} of "
+        f"{vocabulary.total_tokens:,} tokens in {len(captions):,} captions"
+    )
     print(f"sample is the one drawn from this vocabulary: {draw(vocabulary) == list(judged)}")
     tagged = [tokens for tokens in captions[:: options.every] if tokens]
     print(f"captions tagged: {len(tagged)} of {len(captions)}")

@@ -10,7 +10,7 @@ import io
 import os
 import tarfile
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from sightwords.errors import ImageError, require
 from sightwords.types import ImageRef
@@ -51,10 +51,9 @@ def open_source(source: Located) -> BinaryIO:
 
 def _open_location(location: str | os.PathLike[str]) -> BinaryIO:
     name = name_of(location)
+    if "://" in os.fspath(location):
+        return _open_url(os.fspath(location), name)
     try:
-        if "://" in os.fspath(location):
-            fsspec = require("fsspec", extra="remote", purpose="reading an image from a URL")
-            return cast(BinaryIO, fsspec.open(os.fspath(location), "rb").open())
         return Path(location).open("rb")
     except FileNotFoundError as error:
         raise ImageError(f"{name}: no such file; check the path (it is relative to "
@@ -69,6 +68,18 @@ def _open_location(location: str | os.PathLike[str]) -> BinaryIO:
         ) from error
     except (OSError, ValueError) as error:
         raise ImageError(f"{name}: cannot be opened ({one_line(error)}); check the path") from error
+
+
+def _open_url(url: str, name: str) -> BinaryIO:
+    fsspec = require("fsspec", extra="remote", purpose="reading an image from a URL")
+    try:
+        with fsspec.open(url, "rb") as file:
+            return io.BytesIO(file.read())
+    except Exception as error:  # each of fsspec's many back ends has exceptions of its own
+        raise ImageError(
+            f"{name}: cannot be fetched ({type(error).__name__}: {one_line(error)}); "
+            "check the address, the network and your access"
+        ) from error
 
 
 def _open_member(ref: ImageRef) -> BinaryIO:
