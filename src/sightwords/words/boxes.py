@@ -60,8 +60,8 @@ def word_boxes(maps: FloatArray, corners: FloatArray, *, fraction: float = HALF)
     area = np.zeros(stacked.shape, dtype=np.bool_)
     area[words, peaks[:, 0], peaks[:, 1]] = True
     area = _grow(area, stacked >= fraction * heights[:, None, None])
-    x = [_extent(used, corners[0, :, 0], corners[0, :, 2]) for used in area.any(axis=1)]
-    y = [_extent(used, corners[:, 0, 1], corners[:, 0, 3]) for used in area.any(axis=2)]
+    x = [_extent(used.any(axis=0), corners[0, :, 0], corners[0, :, 2]) for used in area]
+    y = [_extent(used.any(axis=1), corners[:, 0, 1], corners[:, 0, 3]) for used in area]
     return [Box(x0, y0, x1, y1) for (x0, x1), (y0, y1) in zip(x, y, strict=True)]
 
 
@@ -79,7 +79,7 @@ def _grow(seed: BoolArray, allowed: BoolArray) -> BoolArray:
         seed = grown
 
 
-def _extent(used: BoolArray, starts: FloatArray, ends: FloatArray) -> tuple[float, float]:
+def _extent(used: npt.ArrayLike, starts: FloatArray, ends: FloatArray) -> tuple[float, float]:
     """From the first used window to the last, a quarter of a window in from both."""
     places = np.flatnonzero(used)
     first, last = places[0], places[-1]

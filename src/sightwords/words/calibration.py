@@ -1,0 +1,239 @@
+"""Section 3.2: probabilities -> precisions -> the words to stand for.
+
+    WordScores (V,) --Calibration--> precision of each word --choose_words--> DetectedWords
+
+Word detectors are trained independently, so .6 of one word is not .6 of another. A `Calibration`
+maps each word's image-level probability to a precision: of held-out images scored this high *or
+higher*, the share that have the word. Words at or above a global threshold tau are put out, and
+top-ranked ones below it until three are content words. `calibration_fit` makes a `Calibration`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import BundleError, InputError
+from sightwords.files import write_text
+from sightwords.text.vocabulary import CLOSED_CLASS
+from sightwords.types import Box, DetectedWord, DetectedWords, FloatArray, WordScores
+from sightwords.words.artefact import CALIBRATION_NAME, NETWORK_NAME, VOCABULARY_NAME, sha256_of
+from sightwords.words.strict_json import Reader
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """A rising, piecewise linear curve a word: score -> precision, flat beyond both ends."""
+
+    scores: FloatArray
+    """(V, K) knots, not falling along K; short curves repeat their last knot."""
+    precisions: FloatArray
+    """(V, K) not falling along K."""
+    base_rates: FloatArray
+    """(V,) share of the held-out images that have the word."""
+    method: str
+    images: int
+    """Number of held-out images."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def precision(self, image_probs: npt.ArrayLike) -> FloatArray:
+        """(V,) or (N, V) scores -> precisions of the same shape.
+
+        >>> curve = Calibration(*_doctest_curve())  # one word: .1 -> .2, .5 -> .6, .9 -> 1
+        >>> curve.precision([[0.0], [0.3], [0.95]]).ravel().round(3).tolist()
+        [0.20000000298023224, 0.4000000059604645, 1.0]
+        """
+        given = np.asarray(image_probs, dtype=np.float32)
+        if given.shape[-1:] != self.scores.shape[:1]:
+            raise InputError(
+                f"word scores of shape {given.shape}; the calibration is of {len(self)} words"
+            )
+        rows = [self._row(row) for row in given.reshape(-1, len(self))]
+        return np.stack(rows).reshape(given.shape) if rows else given
+
+    def thresholds(self, precision: float) -> FloatArray:
+        """(V,) lowest score of each word that has this precision; infinity where none has.
+
+        >>> Calibration(*_doctest_curve()).thresholds(0.8).round(3).tolist()
+        [0.699999988079071]
+        """
+        above = self.precisions >= precision  # (V, K)
+        upper = above.argmax(axis=1)
+        lower = np.maximum(upper - 1, 0)
+        words = np.arange(len(self))
+        low, high = self.precisions[words, lower], self.precisions[words, upper]
+        share = np.divide(precision - low, high - low, out=np.zeros_like(low), where=high > low)
+        start = self.scores[words, lower]
+        scores = start + np.clip(share, 0, 1) * (self.scores[words, upper] - start)
+        # Below the first knot the curve is flat: every score has its precision.
+        scores = np.where(above[:, 0], -np.inf, scores)
+        return np.where(above.any(axis=1), scores, np.inf).astype(np.float32)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `calibration.json` beside the network and the vocabulary that it belongs to."""
+        folder = Path(directory)
+        document = {
+            "format": FORMAT,
+            "method": self.method,
+            "images": self.images,
+            "words": len(self),
+            "vocabulary_sha256": sha256_of(folder / VOCABULARY_NAME),
+            "network_sha256": sha256_of(folder / NETWORK_NAME),
+            "base_rates": _listed(self.base_rates),
+        }
+        curves = ",\n".join(
+            f"  [{json.dumps(_listed(s[:end]))}, {json.dumps(_listed(p[:end]))}]"
+            for s, p, end in zip(self.scores, self.precisions, _lengths(self), strict=True)
+        )
+        head = json.dumps(document, indent=1).removesuffix("\n}")
+        write_text(folder / CALIBRATION_NAME, f'{head},\n "curves": [\n{curves}\n ]\n}}\n')
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, verify: bool = True) -> Calibration:
+        """Read and check `calibration.json`; `verify` compares the sums it was sealed with."""
+        folder = Path(directory)
+        reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
+        words = reader.count("words")
+        curves = reader.take("curves", list)
+        rates = reader.take("base_rates", list)
+        if not len(curves) == len(rates) == words:
+            raise BundleError(
+                f"{reader.where}: says {words} words, holds {len(curves)} curves and "
+                f"{len(rates)} base rates; fit the calibration again"
+            )
+        if verify:
+            _check_sums(folder, reader)
+        scores, precisions = _padded(curves, reader.where)
+        base = _numbers(rates, f"{reader.where}: base_rates")
+        return cls(scores, precisions, base, reader.take("method", str), reader.count("images"))
+
+    def _row(self, row: FloatArray) -> FloatArray:
+        """One image: find each word's pair of knots and go between them."""
+        count = self.scores.shape[1]
+        upper = (self.scores <= row[:, None]).sum(axis=1)  # knots at or below the score
+        words = np.arange(len(row))
+        lower, upper = np.maximum(upper - 1, 0), np.minimum(upper, count - 1)
+        start, width = self.scores[words, lower], self.scores[words, upper]
+        width = width - start
+        share = np.divide(row - start, width, out=np.zeros_like(row), where=width > 0)
+        low = self.precisions[words, lower]
+        value: FloatArray = low + np.clip(share, 0, 1) * (self.precisions[words, upper] - low)
+        return value
+
+
+def choose_words(
+    scores: WordScores,
+    precisions: FloatArray,
+    words: Sequence[str],
+    *,
+    threshold: float = 0.5,
+    minimum_content_words: int = 3,
+    closed_class: Collection[str] = CLOSED_CLASS,
+    locate: Callable[[Sequence[int]], Sequence[Box | None]] | None = None,
+) -> DetectedWords:
+    """The words of section 3.2: a prefix of the ranking by precision (ties: probability, word).
+
+    The shortest prefix that has every word of at least `threshold` and at least
+    `minimum_content_words` words outside `closed_class` (all words, if there are not so many).
+
+    >>> half = np.array([0.9, 0.8, 0.1], dtype=np.float32)
+    >>> found = choose_words(WordScores(half, half), half, ["a", "dog", "cat"],
+    ...                      minimum_content_words=1)
+    >>> [w.word for w in found.words]
+    ['a', 'dog']
+    """
+    order = _ranking(precisions, scores.image_probs, words)
+    content = np.cumsum([words[i] not in closed_class for i in order])
+    enough = int(np.searchsorted(content, minimum_content_words)) + 1
+    certain = int((precisions >= threshold).sum())
+    chosen = [int(i) for i in order[: max(certain, enough if minimum_content_words else 0)]]
+    boxes = locate(chosen) if locate else [None] * len(chosen)
+    return DetectedWords(
+        tuple(
+            DetectedWord(
+                word=words[i],
+                prob=float(scores.image_probs[i]),
+                precision=float(precisions[i]),
+                raw_score=float(scores.raw_scores[i]),
+                box=box,
+            )
+            for i, box in zip(chosen, boxes, strict=True)
+        ),
+        threshold,
+    )
+
+
+def _ranking(
+    precisions: FloatArray, image_probs: FloatArray, words: Sequence[str]
+) -> npt.NDArray[np.intp]:
+    by_word = np.argsort(np.asarray(words))
+    return by_word[np.lexsort((-image_probs[by_word], -precisions[by_word]))]
+
+
+def _lengths(calibration: Calibration) -> list[int]:
+    """Of each curve, without the repeats of its last knot."""
+    scores, precisions = calibration.scores, calibration.precisions
+    moves = (np.diff(scores, axis=1) > 0) | (np.diff(precisions, axis=1) > 0)
+    return [int(np.max(np.flatnonzero(row), initial=-1)) + 2 for row in moves]
+
+
+def _listed(values: FloatArray) -> list[float]:
+    """Numbers for JSON, to 6 digits."""
+    return [float(f"{value:.6g}") for value in values.tolist()]
+
+
+def _padded(curves: list[object], where: str) -> tuple[FloatArray, FloatArray]:
+    pairs = [_curve(curve, f"{where}: curve {i}") for i, curve in enumerate(curves)]
+    longest = max(len(s) for s, _ in pairs)
+    scores, precisions = (
+        np.stack([np.pad(pair[k], (0, longest - len(pair[k])), mode="edge") for pair in pairs])
+        for k in (0, 1)
+    )
+    return scores, precisions
+
+
+def _curve(curve: object, where: str) -> tuple[FloatArray, FloatArray]:
+    if not (isinstance(curve, list) and len(curve) == 2):
+        raise BundleError(f"{where}: expected a pair of lists, scores and precisions")
+    scores, precisions = (_numbers(part, where) for part in curve)
+    if len(scores) != len(precisions) or not len(scores):
+        raise BundleError(
+            f"{where}: {len(scores)} scores and {len(precisions)} precisions; expected as many"
+        )
+    if (np.diff(scores) < 0).any() or (np.diff(precisions) < 0).any():
+        raise BundleError(f"{where}: falls somewhere; expected rising scores and precisions")
+    return scores, precisions
+
+
+def _numbers(values: object, where: str) -> FloatArray:
+    if not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
+        raise BundleError(f"{where}: expected a list of numbers; fit the calibration again")
+    array = np.array(values, dtype=np.float32)
+    if not np.isfinite(array).all():
+        raise BundleError(f"{where}: holds NaN or infinity; fit the calibration again")
+    return array
+
+
+def _check_sums(folder: Path, reader: Reader) -> None:
+    for name, key in ((VOCABULARY_NAME, "vocabulary_sha256"), (NETWORK_NAME, "network_sha256")):
+        expected, found = reader.take(key, str), sha256_of(folder / name)
+        if expected != found:
+            raise BundleError(
+                f"{reader.where}: was fitted for another {name} (sum {expected[:12]}..., here "
+                f"{found[:12]}...); fit it again with: sightwords train calibration"
+            )
+
+
+def _doctest_curve() -> tuple[FloatArray, FloatArray, FloatArray, str, int]:
+    scores = np.array([[0.1, 0.5, 0.9]], dtype=np.float32)
+    return scores, scores + np.float32(0.1), np.array([0.2], dtype=np.float32), "paper", 10
