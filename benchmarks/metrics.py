@@ -1,12 +1,13 @@
 """Time BLEU, ROUGE-L and CIDEr, tokenising included, beside pycocoevalcap in the same run.
 
     python benchmarks/metrics.py                                 # made-up captions
-    python benchmarks/metrics.py --results R.json --references REFS.json
-    python benchmarks/metrics.py --references coco-karpathy-test.jsonl.gz --images 5000
+    python benchmarks/metrics.py --results Zhou-et-al-2017.json --references coco-test-00.tar
+    python benchmarks/metrics.py --references coco-karpathy-test.jsonl.gz --images 4000
 
 `--results` is a COCO results file; without it, the first caption of each image is scored against
-the others. `--references` is COCO captions JSON, or JSONL (.gz) with `id` and `captions`. Images
-are repeated under new ids until there are `--images` of them. Needs java and `sightwords[meteor]`.
+the others. `--references` is COCO captions JSON, JSONL (.gz) with `id` and `captions`, or a
+webdataset shard. Images are repeated under new ids until there are `--images` of them. Needs java
+and `sightwords[meteor]`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import io
 import json
 import os
 import platform
+import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -135,9 +137,8 @@ def time_meteor(candidates: Candidates, references: References) -> None:
     if importlib.util.find_spec("sightwords.metrics.meteor") is None:
         print("METEOR: not built yet")
         return
-    from sightwords.metrics.meteor_java import meteor_java
-
     from sightwords.metrics.meteor import meteor
+    from sightwords.metrics.meteor_java import meteor_java
 
     pairs = Comparison.of(candidates, references)
     clock = Clock()
@@ -150,18 +151,34 @@ def time_meteor(candidates: Candidates, references: References) -> None:
 
 
 def read_references(path: Path) -> References:
+    if path.suffix == ".tar":
+        return dict(read_shard(path))
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     if ".jsonl" in path.name:
         records = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {str(r["id"]): r["captions"] for r in records}
+        return {same_id(r["id"]): r["captions"] for r in records}
     found: References = {}
     for annotation in json.loads(text)["annotations"]:
-        found.setdefault(str(annotation["image_id"]), []).append(annotation["caption"])
+        found.setdefault(same_id(annotation["image_id"]), []).append(annotation["caption"])
     return found
 
 
+def read_shard(path: Path) -> Iterator[tuple[str, list[str]]]:
+    with tarfile.open(path) as shard:
+        for member in shard:
+            file = shard.extractfile(member) if member.name.endswith(".json") else None
+            if file is not None:
+                record = json.load(file)
+                yield same_id(record["key"]), record["captions"]
+
+
 def read_results(path: Path) -> Candidates:
-    return {str(r["image_id"]): r["caption"] for r in json.loads(path.read_text())}
+    return {same_id(r["image_id"]): r["caption"] for r in json.loads(path.read_text())}
+
+
+def same_id(found: object) -> str:
+    """COCO ids are numbers in results and padded with zeros in file names."""
+    return str(found).lstrip("0") or "0"
 
 
 def made_up(images: int = 5000) -> References:
