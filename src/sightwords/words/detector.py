@@ -1,0 +1,201 @@
+"""Section 3.1: a photograph -> probability of each word in each region (Eq. 2) and in the image.
+
+    detector = Detector.load("my-detector", threads=1)
+    regions = detector(decode("dog.jpg"))           # RegionScores (12, 12, V)      Eq. 2
+    scores = pool(regions)                          # WordScores (V,)               Eq. 1
+    words = detector.calibrate(scores, regions)     # DetectedWords with boxes      section 3.2
+
+`Detector.words` does all three. Everything is float32; 144 x 1000 logits take about a
+millisecond beside the network's own time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from sightwords.config import CalibrationConfig
+from sightwords.errors import BundleError, VocabularyError
+from sightwords.images import ImageSource, decode
+from sightwords.runtime import Network
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.types import Box, DetectedWords, FloatArray, RegionScores, WordScores
+from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
+from sightwords.words.boxes import word_boxes
+from sightwords.words.calibration import Calibration, choose_words
+from sightwords.words.noisy_or import noisy_or, sigmoid
+
+
+class Detector:
+    """A loaded word detector; call it with an upright RGB image (`images.decode` makes one)."""
+
+    def __init__(
+        self,
+        spec: DetectorSpec,
+        vocabulary: Vocabulary,
+        network: Network,
+        calibration: Calibration | None = None,
+        *,
+        config: CalibrationConfig | None = None,
+    ) -> None:
+        """Put the parts together; they must agree on the number of words and the grid."""
+        self.spec = spec
+        self.vocabulary = vocabulary
+        self.network = network
+        self.calibration = calibration
+        self.config = config or CalibrationConfig()
+        _check_parts(self)
+
+    @classmethod
+    def load(
+        cls,
+        directory: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        calibrated: bool = True,
+        config: CalibrationConfig | None = None,
+    ) -> Detector:
+        """Read a detector directory; `calibrated=False` for one whose calibration is not fitted."""
+        folder = Path(directory)
+        if not folder.is_dir():
+            raise BundleError(f"{folder}: no such directory; give one that training has written")
+        spec = DetectorSpec.load(folder)
+        try:
+            vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
+        except VocabularyError as error:  # inside a bundle it is the bundle that is at fault
+            raise BundleError(str(error)) from error
+        calibration = Calibration.load(folder) if calibrated else None
+        network = Network(folder / NETWORK_NAME, threads=threads)
+        return cls(spec, vocabulary, network, calibration, config=config)
+
+    def __call__(self, image: Image.Image, *, name: str = "") -> RegionScores:
+        """Eq. 2: upright RGB -> RegionScores; `name` is what errors call the image."""
+        return self.batch([image], names=[name])[0]
+
+    def batch(
+        self, images: Sequence[Image.Image], *, names: Sequence[str] | None = None
+    ) -> list[RegionScores]:
+        """Several images in one run of the network; the same scores, up to rounding."""
+        if not images:
+            return []
+        inputs = np.stack([self.spec.input.prepare(image) for image in images])
+        about = ", ".join(name for name in names or () if name)
+        outputs = self.network.run({"image": inputs}, about=about)
+        return [
+            RegionScores(
+                region_probs=sigmoid(outputs["region_logits"][i]),
+                corners=self.spec.regions(*image.size).corners.astype(np.float32),
+                features=outputs["features"][i],
+                image_probs=(
+                    sigmoid(outputs["image_logits"][i]) if "image_logits" in outputs else None
+                ),
+            )
+            for i, image in enumerate(images)
+        ]
+
+    def score(
+        self, images: Iterator[Image.Image], *, batch_size: int = 1
+    ) -> Iterator[tuple[WordScores, FloatArray]]:
+        """Word scores and features of a stream of images, `batch_size` at a time."""
+        while group := list(islice(images, batch_size)):
+            for regions in self.batch(group):
+                assert regions.features is not None
+                yield pool(regions), regions.features
+
+    def calibrate(
+        self, scores: WordScores, regions: RegionScores, *, threshold: float | None = None
+    ) -> DetectedWords:
+        """Section 3.2: the words to stand for, each with a precision and a box."""
+        if self.calibration is None:
+            raise BundleError(
+                f"{self.network.name}: was loaded without calibration, so precisions are unknown; "
+                "fit it with: sightwords train calibration"
+            )
+
+        def locate(chosen: Sequence[int]) -> Sequence[Box | None]:
+            if regions.corners is None:
+                return [None] * len(chosen)
+            return word_boxes(regions.region_probs[..., list(chosen)], regions.corners)
+
+        return choose_words(
+            scores,
+            self.calibration.precision(scores.image_probs),
+            self.vocabulary.words,
+            threshold=self.config.threshold if threshold is None else threshold,
+            minimum_content_words=self.config.minimum_content_words,
+            locate=locate,
+        )
+
+    def words(
+        self, source: ImageSource, *, name: str = "", threshold: float | None = None
+    ) -> DetectedWords:
+        """All of section 3 for one photograph: a path, bytes, a PIL image or an array."""
+        regions = self(decode(source), name=name)
+        return self.calibrate(pool(regions), regions, threshold=threshold)
+
+
+def pool(regions: RegionScores) -> WordScores:
+    """Eq. 1 and the raw score: regions -> the image.
+
+    >>> scores = pool(RegionScores(np.array([[[0.5]], [[0.2]]], dtype=np.float32)))
+    >>> scores.image_probs.round(3).tolist(), scores.raw_scores.tolist()
+    ([0.6000000238418579], [0.5])
+    """
+    flat = regions.region_probs.reshape(-1, regions.region_probs.shape[-1])
+    given = regions.image_probs
+    return WordScores(
+        image_probs=noisy_or(flat, axis=0) if given is None else given,
+        raw_scores=flat.max(axis=0),
+    )
+
+
+def _check_parts(detector: Detector) -> None:
+    """All parts speak of the same V words, the same grid and the same input."""
+    spec, network = detector.spec, detector.network
+    size, words, grid = spec.input.size_px, spec.words, spec.grid
+    expected: dict[str, tuple[int | None, ...]] = {
+        "region_logits": (None, grid.rows, grid.columns, words),
+        "features": (None, None),
+    }
+    if spec.pooling == "whole_image":
+        expected["image_logits"] = (None, words)
+    _check_shape(network, "image", network.inputs, (None, 3, size, size))
+    for name, shape in expected.items():
+        _check_shape(network, name, network.outputs, shape)
+    _check_words("the vocabulary", len(detector.vocabulary), words, network.name)
+    if detector.calibration is not None:
+        _check_words("the calibration", len(detector.calibration), words, network.name)
+
+
+def _check_shape(
+    network: Network,
+    name: str,
+    shapes: dict[str, tuple[int | None, ...]],
+    expected: tuple[int | None, ...],
+) -> None:
+    found = shapes.get(name)
+    # A length that is None on either side may be any.
+    if found is None or len(found) != len(expected):
+        agrees = False
+    else:
+        pairs = zip(found, expected, strict=True)
+        agrees = all(a == b or a is None or b is None for a, b in pairs)
+    if not agrees:
+        raise BundleError(
+            f"{network.name}: {name} is {found or 'absent'}, detector.json says {expected} "
+            "(None: any); the network and detector.json are not of one detector: export it again"
+        )
+
+
+def _check_words(what: str, found: int, expected: int, where: str) -> None:
+    if found != expected:
+        raise BundleError(
+            f"{where}: {what} beside it has {found} words, detector.json says {expected}; "
+            "they are not of one detector: copy the directory again"
+        )
