@@ -27,8 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sightwords.metrics.bleu import bleu
-from sightwords.metrics.cider import cider
+from sightwords.metrics.bleu import bleu, statistics
+from sightwords.metrics.cider import CiderIdf, candidate_scores, cider
+from sightwords.metrics.ngrams import count_in_blocks
 from sightwords.metrics.rouge import rouge_l
 from sightwords.metrics.score import Comparison, Score
 
@@ -49,6 +50,9 @@ def main() -> None:
         help="the best of so many runs counts, for the COCO tools and (again)",
     )
     parser.add_argument("--meteor", action="store_true", help="time METEOR beside the jar too")
+    parser.add_argument(
+        "--candidates", type=int, help="also score this many candidates an image, as tuning does"
+    )
     options = parser.parse_args()
     references = read_references(options.references) if options.references else made_up()
     candidates = read_results(options.results) if options.results else {}
@@ -63,6 +67,8 @@ def main() -> None:
     worst = max(abs(our_scores[m] - their_scores[m]) for m in their_scores)
     print(f"largest difference of a corpus score: {worst:.1e}")
     print("  ".join(f"{metric} {value:.4f}" for metric, value in our_scores.items()))
+    if options.candidates:
+        time_many(references, options.candidates)
     if options.meteor:
         time_meteor(candidates, references)
 
@@ -130,6 +136,20 @@ def report(first: Steps, again: Steps, theirs: Steps) -> None:
     mine, warm, other = (sum(side.values()) for side in (first, again, theirs))
     print(f"{'together':16}{mine:12.3f}{warm:10.3f}{other:15.3f}")
     print(f"{other / mine:.1f} times faster; {other / warm:.1f} times when run again")
+
+
+def time_many(references: References, size: int, images: int = 100) -> None:
+    """Per-sentence BLEU statistics and CIDEr-D of M-best lists: the captions of other images."""
+    tokens = Comparison.of(dict.fromkeys(references, ""), references).references
+    pool = [caption for of_image in tokens for caption in of_image]
+    lists = [[pool[(n * 97 + k) % len(pool)] for k in range(size)] for n in range(images)]
+    idf = CiderIdf.of(tokens)
+    start = time.perf_counter()
+    for table in count_in_blocks(lists, tokens[:images]):
+        statistics(table)
+        candidate_scores(table, idf=idf)
+    speed = images * size / (time.perf_counter() - start)
+    print(f"{size} candidates an image: {speed:,.0f} a second with BLEU statistics and CIDEr-D")
 
 
 def time_meteor(candidates: Candidates, references: References) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sightwords.errors import ScoreError
 from sightwords.metrics import ngrams
-from sightwords.metrics.ngrams import NgramTable, count_ngrams, intern, pair_up
+from sightwords.metrics.ngrams import NgramTable, count_in_blocks, count_ngrams, intern, pair_up
 
 sentence = st.lists(st.sampled_from("abcd"), max_size=9).map(tuple)
 group = st.lists(sentence, max_size=3)
@@ -63,6 +63,17 @@ def test_keys_too_large_to_pack_are_sorted_all_the_same() -> None:
     ordered, places = ngrams._sort_together(keys, position, 4)
     assert ordered.tolist() == [1, 5, 2**62, 2**62]
     assert places.tolist() == [3, 1, 0, 2]
+
+
+@given(images, st.integers(1, 12))
+def test_blocks_hold_the_same_images_in_order(data: list, size: int) -> None:  # type: ignore[type-arg]
+    candidates, references = [c for c, _ in data], [r for _, r in data]
+    tables = list(count_in_blocks(candidates, references, sentences=size))
+    assert sum(table.sentences.images for table in tables) == len(data)
+    lengths = np.concatenate([table.sentences.lengths for table in tables])
+    assert lengths.tolist() == count_ngrams(candidates, references).sentences.lengths.tolist()
+    several = [t.sentences.image for t in tables if len(set(t.sentences.image.tolist())) > 1]
+    assert all(len(image) <= size for image in several)
 
 
 def test_pairs_number_candidates_and_references_of_one_image_only() -> None:

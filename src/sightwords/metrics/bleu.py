@@ -24,7 +24,7 @@ from sightwords.metrics.ngrams import (
     Interned,
     NgramTable,
     Tokens,
-    count_ngrams,
+    count_in_blocks,
     pair_up,
 )
 from sightwords.metrics.score import Comparison, Score, signature
@@ -100,13 +100,19 @@ def statistics(table: NgramTable) -> BleuStatistics:
 def statistics_of(
     candidates: Sequence[Sequence[Tokens]], references: Sequence[Sequence[Tokens]]
 ) -> BleuStatistics:
-    """Statistics of many candidates an image, in order; pass a few dozen images at a time.
+    """Statistics of many candidates an image (M-best lists), in order.
 
     >>> found = statistics_of([[("a", "dog"), ("a", "a")]], [[("a", "dog", "runs")]])
     >>> found.correct[:, :2].tolist(), found.reference_length.tolist()
     ([[2, 1], [1, 0]], [3, 3])
     """
-    return statistics(count_ngrams(candidates, references))
+    blocks = [statistics(table) for table in count_in_blocks(candidates, references)]
+    return BleuStatistics(
+        correct=np.concatenate([block.correct for block in blocks]),
+        total=np.concatenate([block.total for block in blocks]),
+        candidate_length=np.concatenate([block.candidate_length for block in blocks]),
+        reference_length=np.concatenate([block.reference_length for block in blocks]),
+    )
 
 
 def from_columns(columns: FloatArray) -> FloatArray:

@@ -27,6 +27,7 @@ from sightwords.metrics.ngrams import (
     OrderCounts,
     Pairs,
     Tokens,
+    count_in_blocks,
     count_ngrams,
     pair_up,
 )
@@ -124,13 +125,14 @@ def scores_of(
     *,
     idf: CiderIdf,
 ) -> FloatArray:
-    """CIDEr-D of many candidates an image, in order; pass a few dozen images at a time.
+    """CIDEr-D of many candidates an image (M-best lists), in order.
 
     >>> idf = CiderIdf.of([[("a", "dog")], [("a", "cat")]])
     >>> scores_of([[("a", "dog"), ("a", "cat")]], [[("a", "dog")]], idf=idf).tolist()
     [5.0, 0.0]
     """
-    return candidate_scores(count_ngrams(candidates, references), idf=idf)
+    tables = count_in_blocks(candidates, references)
+    return np.concatenate([candidate_scores(table, idf=idf) for table in tables])
 
 
 def candidate_scores(

@@ -10,7 +10,7 @@ R runs (an n-gram in an image, that is in any of its sentences).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -26,6 +26,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 ORDERS = 4
 """BLEU and CIDEr both stop at 4-grams."""
+BLOCK = 10_000
+"""Sentences counted together in M-best lists; larger tables fall out of the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,27 @@ def count_ngrams(
     """
     sentences = intern(candidates, references)
     return NgramTable(sentences, _count_orders(sentences))
+
+
+def count_in_blocks(
+    candidates: Sequence[Sequence[Tokens]],
+    references: Sequence[Sequence[Tokens]],
+    *,
+    sentences: int = BLOCK,
+) -> Iterator[NgramTable]:
+    """`count_ngrams` for M-best lists of many images: tables of whole images, in order.
+
+    >>> dogs, refs = [[("a", "dog")] * 3] * 4, [[("a", "dog")]] * 4
+    >>> [table.sentences.images for table in count_in_blocks(dogs, refs, sentences=8)]
+    [2, 2]
+    """
+    start, size = 0, 0
+    for image, (mine, theirs) in enumerate(zip(candidates, references, strict=True)):
+        if size and size + len(mine) + len(theirs) > sentences:
+            yield count_ngrams(candidates[start:image], references[start:image])
+            start, size = image, 0
+        size += len(mine) + len(theirs)
+    yield count_ngrams(candidates[start:], references[start:])
 
 
 def intern(
