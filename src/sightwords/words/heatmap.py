@@ -4,9 +4,9 @@ Input: the photograph, one word's map `(rows, columns)` and the regions' corners
 with the word, its numbers and a scale below.
 
 A region's value belongs to all of its window, mostly to the middle: each pixel is the mean of the
-regions that cover it, weighted by a smooth bump (Hann) over each window. Colours run in equal steps of OKLab
-(Ottosson 2020) from dark blue to light yellow, straight through grey: lightness alone tells the
-values apart, so they read in print and to every kind of colour-blindness.
+regions that cover it, weighted by a smooth bump (Hann) over each window. Colours run in equal
+steps of OKLab (Ottosson 2020) from dark blue to light yellow, straight through grey: lightness
+alone tells the values apart, so they read in print and to every kind of colour-blindness.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def spread(region_map: FloatArray, corners: FloatArray, size: tuple[int, int]) -
     """One word's map (rows, columns) -> (height, width) over a photograph of `size` (w, h).
 
     >>> halves = np.array([[[0, 0, 0.5, 1], [0.5, 0, 1, 1]]], dtype=np.float32)
-    >>> spread(np.array([[0.0, 1.0]], dtype=np.float32), halves, (4, 1)).round(2).tolist()
-    [[0.0, 0.15, 0.85, 1.0]]
+    >>> spread(np.array([[0.0, 1.0]], dtype=np.float32), halves, (4, 1)).round(2)
+    array([[0.  , 0.15, 0.85, 1.  ]], dtype=float32)
     """
     width, height = size
     across = _bumps(corners[0, :, 0], corners[0, :, 2], width)  # (columns, width)
