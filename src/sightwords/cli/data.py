@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ from sightwords.types import ImageRef
 
 _ENDINGS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp", "AVIF": "avif", "GIF": "gif"}
 _QUALITY = {"avif": 60, "jpeg": 90}
+_DECISIVE = (
+    "sources", "images", "split", "splits", "captions", "image_column", "id_column", "encoding",
+    "shard_size", "format", "max_side",
+)  # fmt: skip
+"""Arguments that decide what shards hold; kept in their index."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -148,22 +154,15 @@ def run_convert(args: argparse.Namespace) -> int:
     """Print each shard as it is written; 0 even when bad records were left out and named."""
     if args.format == "keep" and (args.max_side or args.quality):
         args.usage_error("--max-side and --quality encode anew: add --format avif or jpeg")
-    name = args.name or stem(args.sources[0].rstrip("/")).rstrip("*-_. ") or "corpus"
-    settings = {
-        "sources": args.sources,
-        "split": args.split,
-        "shard_bytes": args.shard_size,
-        "format": args.format,
-        "max_side": args.max_side,
-        "quality": None if args.format == "keep" else args.quality or _QUALITY[args.format],
-    }
+    quality = None if args.format == "keep" else args.quality or _QUALITY[args.format]
+    settings = {name: getattr(args, name) for name in _DECISIVE} | {"quality": quality}
     written = 0
-    with _opened(args) as corpus:
+    with _opened(args) as corpus, _os_errors(args.out):
         for shard in convert(
             corpus,
             args.out,
-            name=name,
-            encode=_encoder(args.format, args.max_side, settings["quality"]),
+            name=args.name or default_name(args.sources[0]),
+            encode=_encoder(args.format, args.max_side, quality),
             shard_bytes=args.shard_size,
             settings=settings,
         ):
@@ -174,6 +173,31 @@ def run_convert(args: argparse.Namespace) -> int:
     if not written:
         raise CorpusError(f"{', '.join(args.sources)}: no image could be written")
     return 0
+
+
+def default_name(source: str) -> str:
+    """A name for shards, from their source.
+
+    >>> default_name("data/coco-{00..11}.tar"), default_name("hf:jxie/flickr8k"), default_name(".")
+    ('coco', 'flickr8k', 'corpus')
+    """
+    name = re.split(r"[{*?\[]", stem(source.rstrip("/")))[0]
+    name = re.sub(r"[^\w-]+", "-", re.sub(r"[-_.]*\d*$", "", name))
+    return name.strip("-_") or "corpus"
+
+
+@contextmanager
+def _os_errors(out: Path) -> Iterator[None]:
+    """A full disk or a folder that cannot be written is the user's to mend, not a crash."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CorpusError(
+            f"{out}: cannot be written ({error.strerror or error}); check the folder and the disk, "
+            "then run the same command again"
+        ) from error
 
 
 @contextmanager

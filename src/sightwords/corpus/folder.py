@@ -44,8 +44,10 @@ class ImageFolder:
         for name in names:
             if is_url(name):
                 return name
-            if not is_url(self.root) and (Path(self.root) / name).is_file():
-                return os.path.join(self.root, name)  # noqa: PTH118 - keeps the spelling given
+            path = os.path.join(self.root, name)  # noqa: PTH118 - keeps the spelling given
+            # os.path, because Path.is_file raises for names that no file system can have
+            if not is_url(self.root) and os.path.isfile(path):  # noqa: PTH113
+                return path
         for name in names:
             found = self._by_name.get(PurePosixPath(name.replace("\\", "/")).name)
             if found:

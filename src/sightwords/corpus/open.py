@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from sightwords.corpus.problems import Problem, Problems
+from sightwords.corpus.problems import Problem, Problems, printable
 from sightwords.corpus.recognise import Options, Part, recognise
 from sightwords.corpus.records import checked
 from sightwords.errors import CorpusError
@@ -67,7 +67,8 @@ class Corpus:
 
     def describe(self) -> list[str]:
         """One line a source: what it was taken for, and why."""
-        return [f"{part.source}: {part.format} ({part.reason})" for part in self.parts]
+        lines = (f"{part.source}: {part.format} ({part.reason})" for part in self.parts)
+        return [printable(line) for line in lines]
 
     def __repr__(self) -> str:
         return f"Corpus({'; '.join(self.describe())})"
@@ -126,7 +127,10 @@ def open_corpus(
     several = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not several:
         raise CorpusError("no source given; name a file, folder, pattern or URL")
-    parts = [part for one in several for part in recognise(os.fspath(one), options)]
+    try:
+        parts = [part for one in several for part in recognise(os.fspath(one), options)]
+    except OSError as error:  # a folder that may not be listed, a name that is too long
+        raise CorpusError(f"{several[0]}: cannot be read ({error}); check the path") from error
     return Corpus(
         parts,
         splits=wanted,

@@ -91,7 +91,7 @@ class Problems:
 
     def add(self, kind: Kind, where: str, found: str) -> None:
         """Count one problem; in strict mode raise it."""
-        problem = Problem(kind, where, found)
+        problem = Problem(kind, printable(where), printable(found))
         self.counts[kind] += 1
         kept = self.kept.setdefault(kind, [])
         if len(kept) < self.keep:
@@ -111,6 +111,18 @@ class Problems:
     def __iter__(self) -> Iterator[Problem]:
         for kind in Kind:
             yield from self.first(kind)
+
+
+def printable(text: str) -> str:
+    r"""Text that any UTF-8 terminal takes, on one line: what is not printable is escaped.
+
+    >>> printable("a\nb"), printable(b"caf\xe9".decode("utf-8", "surrogateescape"))
+    ('a\\nb', 'caf\\udce9')
+    """
+    if text.isprintable():
+        return text
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)
 
 
 def silent() -> Problems:

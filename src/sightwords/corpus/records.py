@@ -103,8 +103,9 @@ def checked(
     """
     seen: set[str] = set()
     for where, example in records:
-        if not is_text(example.id):
-            problems.add(Kind.WRONG_ENCODING, where, f"the id {example.id!a} is not text")
+        names = (example.id, example.split, example.dataset)
+        if not all(map(is_text, names)):
+            problems.add(Kind.WRONG_ENCODING, where, f"id, split or dataset is not text: {names!a}")
             continue
         if example.id in seen:
             problems.add(Kind.DUPLICATE_ID, where, f"id {example.id!r} was there before")

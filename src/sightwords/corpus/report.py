@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sightwords.corpus.open import Corpus
-from sightwords.corpus.problems import REMEDIES, Kind, Problem
+from sightwords.corpus.problems import REMEDIES, Kind, Problem, printable
 from sightwords.corpus.summary import VOCABULARY_SIZE, Summary, length_statistics
 
 _SHOWN = 3
@@ -16,7 +16,7 @@ _SHOWN = 3
 def report_json(corpus: Corpus, summary: Summary) -> dict[str, Any]:
     """For machines."""
     sources = [
-        {"source": part.source, "format": part.format, "reason": part.reason}
+        {"source": printable(part.source), "format": part.format, "reason": part.reason}
         for part in corpus.parts
     ]
     problems = {

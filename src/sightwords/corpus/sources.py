@@ -14,7 +14,7 @@ import io
 import itertools
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -71,7 +71,7 @@ def expand(pattern: str) -> list[str]:
     is an error, because an empty corpus is never what was meant.
     """
     found: list[str] = []
-    for name in expand_braces(pattern):
+    for name in [pattern] if _exists(pattern) else expand_braces(pattern):
         found += _glob(name) if re.search(r"[*?\[]", name) and not _exists(name) else [name]
     return list(dict.fromkeys(found))
 
@@ -108,23 +108,37 @@ def open_binary(location: str) -> Iterator[io.BufferedReader]:
             yield buffered
             return
         with gzip.GzipFile(fileobj=buffered) as unzipped:
-            yield io.BufferedReader(_AsItComes(unzipped), buffer_size=1 << 20)
+            # read1 hands over what gzip has; read drops it when the file is cut further on.
+            yield io.BufferedReader(_Pieces(unzipped.read1), buffer_size=1 << 20)
 
 
-class _AsItComes(io.RawIOBase):
-    """Hands over what gzip has; `GzipFile.read` drops it when the file is cut further on."""
+class _Pieces(io.RawIOBase):
+    """A stream out of a function that reads; remote file systems' own errors become OSError."""
 
-    def __init__(self, unzipped: gzip.GzipFile) -> None:
-        self._unzipped = unzipped
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], None] | None = None):
+        self._read = read
+        self._close = close
 
     def readable(self) -> bool:
+        """Always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer with one piece."""
-        piece = self._unzipped.read1(len(buffer))
+        try:
+            piece = self._read(len(buffer))
+        except READ_ERRORS:
+            raise
+        except Exception as error:
+            raise OSError(f"{type(error).__name__}: {_said(error)}") from error
         buffer[: len(piece)] = piece
         return len(piece)
+
+    def close(self) -> None:
+        """Close what is behind, once."""
+        if self._close is not None and not self.closed:
+            self._close()
+        super().close()
 
 
 def _open_raw(location: str) -> IO[bytes]:
@@ -133,7 +147,8 @@ def _open_raw(location: str) -> IO[bytes]:
         return cast("IO[bytes]", Path(location).open("rb", buffering=0))
     fsspec = _fsspec(location)
     try:
-        return cast("IO[bytes]", fsspec.open(location, "rb").open())
+        remote = fsspec.open(location, "rb").open()
+        return cast("IO[bytes]", _Pieces(remote.read, remote.close))
     except (SightwordsError, OSError):
         raise
     except Exception as error:  # each remote file system has errors of its own
@@ -202,7 +217,7 @@ def report_read_error(
     elif isinstance(error, (zlib.error, gzip.BadGzipFile)):
         problems.add(Kind.DAMAGED_FILE, location, f"{_said(error)} {after}")
     else:
-        problems.add(Kind.UNREADABLE_FILE, location, _said(error))
+        problems.add(Kind.UNREADABLE_FILE, location, f"{_said(error)} {after}")
 
 
 def _codec(location: str, stream: io.BufferedReader, encoding: str) -> str:
