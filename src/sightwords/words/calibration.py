@@ -1,6 +1,6 @@
 """Section 3.2: probabilities -> precisions -> the words to stand for.
 
-    WordScores (V,) --Calibration--> precision of each word --choose_words--> DetectedWords
+    WordScores (V,) --Calibration--> precision of each word --choose_words--> their places
 
 Word detectors are trained independently, so .6 of one word is not .6 of another. A `Calibration`
 maps each word's image-level probability to a precision: of held-out images scored this high *or
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sightwords.errors import BundleError, InputError
 from sightwords.files import write_text
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.types import Box, DetectedWord, DetectedWords, FloatArray, WordScores
+from sightwords.types import FloatArray
 from sightwords.words.artefact import CALIBRATION_NAME, NETWORK_NAME, VOCABULARY_NAME, sha256_of
 from sightwords.words.strict_json import Reader
 
@@ -92,7 +92,7 @@ class Calibration:
             "base_rates": _listed(self.base_rates),
         }
         curves = ",\n".join(
-            f"  [{json.dumps(_listed(s[:end]))}, {json.dumps(_listed(p[:end]))}]"
+            f"  {json.dumps([_listed(s[:end], 6), _listed(p[:end])], separators=(',', ':'))}"
             for s, p, end in zip(self.scores, self.precisions, _lengths(self), strict=True)
         )
         head = json.dumps(document, indent=1).removesuffix("\n}")
@@ -132,45 +132,29 @@ class Calibration:
 
 
 def choose_words(
-    scores: WordScores,
     precisions: FloatArray,
+    image_probs: FloatArray,
     words: Sequence[str],
     *,
     threshold: float = 0.5,
     minimum_content_words: int = 3,
     closed_class: Collection[str] = CLOSED_CLASS,
-    locate: Callable[[Sequence[int]], Sequence[Box | None]] | None = None,
-) -> DetectedWords:
-    """The words of section 3.2: a prefix of the ranking by precision (ties: probability, word).
+) -> list[int]:
+    """Places of the words of section 3.2, ranked by precision (ties: by probability, then word).
 
-    The shortest prefix that has every word of at least `threshold` and at least
+    The shortest head of the ranking that has every word of at least `threshold` and at least
     `minimum_content_words` words outside `closed_class` (all words, if there are not so many).
 
-    >>> half = np.array([0.9, 0.8, 0.1], dtype=np.float32)
-    >>> found = choose_words(WordScores(half, half), half, ["a", "dog", "cat"],
-    ...                      minimum_content_words=1)
-    >>> [w.word for w in found.words]
-    ['a', 'dog']
+    >>> precisions = np.array([0.9, 0.4, 0.1, 0.3], dtype=np.float32)
+    >>> choose_words(precisions, precisions, ["a", "dog", "cat", "of"], minimum_content_words=2)
+    [0, 1, 3, 2]
     """
-    order = _ranking(precisions, scores.image_probs, words)
+    order = _ranking(precisions, image_probs, words)
+    certain = int((precisions >= threshold).sum())
     content = np.cumsum([words[i] not in closed_class for i in order])
     enough = int(np.searchsorted(content, minimum_content_words)) + 1
-    certain = int((precisions >= threshold).sum())
-    chosen = [int(i) for i in order[: max(certain, enough if minimum_content_words else 0)]]
-    boxes = locate(chosen) if locate else [None] * len(chosen)
-    return DetectedWords(
-        tuple(
-            DetectedWord(
-                word=words[i],
-                prob=float(scores.image_probs[i]),
-                precision=float(precisions[i]),
-                raw_score=float(scores.raw_scores[i]),
-                box=box,
-            )
-            for i, box in zip(chosen, boxes, strict=True)
-        ),
-        threshold,
-    )
+    count = max(certain, enough if minimum_content_words else 0)
+    return [int(place) for place in order[:count]]
 
 
 def _ranking(
@@ -187,9 +171,9 @@ def _lengths(calibration: Calibration) -> list[int]:
     return [int(np.max(np.flatnonzero(row), initial=-1)) + 2 for row in moves]
 
 
-def _listed(values: FloatArray) -> list[float]:
-    """Numbers for JSON, to 6 digits."""
-    return [float(f"{value:.6g}") for value in values.tolist()]
+def _listed(values: FloatArray, digits: int = 4) -> list[float]:
+    """Numbers for JSON, short."""
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]
 
 
 def _padded(curves: list[object], where: str) -> tuple[FloatArray, FloatArray]:

@@ -25,7 +25,14 @@ from sightwords.images import ImageSource, decode
 from sightwords.runtime import Network
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.types import Box, DetectedWords, FloatArray, RegionScores, WordScores
+from sightwords.types import (
+    Box,
+    DetectedWord,
+    DetectedWords,
+    FloatArray,
+    RegionScores,
+    WordScores,
+)
 from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
 from sightwords.words.boxes import word_boxes
 from sightwords.words.calibration import Calibration, choose_words
@@ -112,25 +119,23 @@ class Detector:
         self, scores: WordScores, regions: RegionScores, *, threshold: float | None = None
     ) -> DetectedWords:
         """Section 3.2: the words to stand for, each with a precision and a box."""
-        if self.calibration is None:
-            raise BundleError(
-                f"{self.network.name}: was loaded without calibration, so precisions are unknown; "
-                "fit it with: sightwords train calibration"
-            )
-
-        def locate(chosen: Sequence[int]) -> Sequence[Box | None]:
-            if regions.corners is None:
-                return [None] * len(chosen)
-            return word_boxes(regions.region_probs[..., list(chosen)], regions.corners)
-
-        return choose_words(
-            scores,
-            self.calibration.precision(scores.image_probs),
+        precisions = self._precisions(scores)
+        threshold = self.config.threshold if threshold is None else threshold
+        chosen = choose_words(
+            precisions,
+            scores.image_probs,
             self.vocabulary.words,
-            threshold=self.config.threshold if threshold is None else threshold,
+            threshold=threshold,
             minimum_content_words=self.config.minimum_content_words,
-            locate=locate,
         )
+        return self._described(scores, precisions, regions, chosen, threshold)
+
+    def describe(
+        self, scores: WordScores, regions: RegionScores, chosen: Sequence[int]
+    ) -> DetectedWords:
+        """Words of the caller's choice, by their places in the vocabulary and in that order."""
+        precisions = self._precisions(scores)
+        return self._described(scores, precisions, regions, chosen, threshold=0.0)
 
     def words(
         self, source: ImageSource, *, name: str = "", threshold: float | None = None
@@ -138,6 +143,37 @@ class Detector:
         """All of section 3 for one photograph: a path, bytes, a PIL image or an array."""
         regions = self(decode(source), name=name)
         return self.calibrate(pool(regions), regions, threshold=threshold)
+
+    def _precisions(self, scores: WordScores) -> FloatArray:
+        if self.calibration is None:
+            raise BundleError(
+                f"{self.network.name}: was loaded without calibration, so precisions are unknown; "
+                "fit it with: sightwords train calibration"
+            )
+        return self.calibration.precision(scores.image_probs)
+
+    def _described(
+        self,
+        scores: WordScores,
+        precisions: FloatArray,
+        regions: RegionScores,
+        chosen: Sequence[int],
+        threshold: float,
+    ) -> DetectedWords:
+        boxes: Sequence[Box | None] = [None] * len(chosen)
+        if regions.corners is not None and len(chosen):
+            boxes = word_boxes(regions.region_probs[..., list(chosen)], regions.corners)
+        words = (
+            DetectedWord(
+                word=self.vocabulary.words[i],
+                prob=float(scores.image_probs[i]),
+                precision=float(precisions[i]),
+                raw_score=float(scores.raw_scores[i]),
+                box=box,
+            )
+            for i, box in zip(chosen, boxes, strict=True)
+        )
+        return DetectedWords(tuple(words), threshold)
 
 
 def pool(regions: RegionScores) -> WordScores:

@@ -1,0 +1,186 @@
+"""`sightwords words PHOTOGRAPH...`: the words a detector stands for, one line a photograph."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sightwords
+from sightwords.errors import BundleError, ImageError
+from sightwords.types import Box, DetectedWord, DetectedWords
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from sightwords.types import RegionScores
+    from sightwords.words.detector import Detector
+
+DEFAULT_BUNDLE = Path(sightwords.__file__).parent / "default_bundle"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "words",
+        help="say which words a photograph shows, how surely and where",
+        description="Say which words a photograph shows. One line a photograph, the most precise "
+        "word first: word probability/precision. The precision is measured: of held-out "
+        "photographs scored this high, the share whose captions have the word. At least three "
+        "words of content are always given.",
+        epilog="example: sightwords words holiday/*.jpg --precision 0.7\n"
+        "example: sightwords words dog.jpg --json\n"
+        "example: sightwords words dog.jpg --words dog,frisbee --heatmap pictures",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("photographs", metavar="PHOTOGRAPH", nargs="+", help="an image file")
+    parser.add_argument(
+        "--detector", metavar="DIR", type=Path, help="a detector of your own (default: built in)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, with boxes")
+    parser.add_argument(
+        "--precision",
+        type=_share,
+        metavar="P",
+        help="give words of at least this precision, 0 to 1 (default: 0.5)",
+    )
+    parser.add_argument(
+        "--words", metavar="WORD,...", help="give these words, however precise, and no others"
+    )
+    parser.add_argument(
+        "--heatmap",
+        metavar="DIR",
+        type=Path,
+        help="draw where each word is into DIR/PHOTOGRAPH-WORD.png; words such as 'a' and 'of' "
+        "are drawn only if named by --words",
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="CPU threads (default: all available)"
+    )
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Detect in every photograph; one that cannot be read is named and the others go on."""
+    from sightwords.words.detector import Detector
+
+    if args.threads is not None and args.threads < 1:
+        args.parser.error(f"--threads {args.threads}: give 1 or more")
+    detector = Detector.load(_directory(args.detector), threads=args.threads)
+    asked = _asked(args.words, detector)
+    failed = 0
+    for photograph in args.photographs:
+        try:
+            _detect(photograph, detector, asked, args)
+        except (ImageError, BundleError) as error:
+            print(f"sightwords: error: {error}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+def _detect(
+    photograph: str, detector: Detector, asked: list[int] | None, args: argparse.Namespace
+) -> None:
+    from sightwords.images import decode
+    from sightwords.words.detector import pool
+
+    image = decode(photograph)
+    regions = detector(image, name=photograph)
+    scores = pool(regions)
+    if asked is None:
+        found = detector.calibrate(scores, regions, threshold=args.precision)
+    else:
+        found = detector.describe(scores, regions, asked)
+    print(_json_line(photograph, found) if args.json else _line(photograph, found), flush=True)
+    if args.heatmap:
+        _draw(photograph, image, regions, detector, found, every=asked is not None, args=args)
+
+
+def _draw(
+    photograph: str,
+    image: Image.Image,
+    regions: RegionScores,
+    detector: Detector,
+    found: DetectedWords,
+    *,
+    every: bool,
+    args: argparse.Namespace,
+) -> None:
+    from sightwords.files import atomic_path
+    from sightwords.text.vocabulary import CLOSED_CLASS
+    from sightwords.words.heatmap import detected_heatmap
+
+    for word in found.words:
+        if every or word.word not in CLOSED_CLASS:
+            index = detector.vocabulary.index(word.word)
+            picture = detected_heatmap(image, regions, index, word)
+            with atomic_path(args.heatmap / _picture_name(photograph, word.word, args)) as path:
+                picture.save(path)
+
+
+def _picture_name(photograph: str, word: str, args: argparse.Namespace) -> str:
+    """PHOTOGRAPH-WORD.png; photographs of one name in several folders are numbered."""
+    stem = Path(photograph).stem
+    same = [p for p in dict.fromkeys(args.photographs) if Path(p).stem == stem]
+    number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
+    return f"{stem}{number}-{re.sub(r'[^0-9A-Za-z]+', '_', word)}.png"
+
+
+def _directory(given: Path | None) -> Path:
+    if given is not None:
+        return given
+    if not DEFAULT_BUNDLE.is_dir():
+        raise BundleError(
+            f"sightwords {sightwords.__version__} carries no trained detector; name one with "
+            "--detector DIR (sightwords train words makes it)"
+        )
+    return DEFAULT_BUNDLE
+
+
+def _asked(words: str | None, detector: Detector) -> list[int] | None:
+    """Places of the words that --words names, in its order, each once."""
+    if words is None:
+        return None
+    names = dict.fromkeys(name for word in words.split(",") if (name := word.strip().lower()))
+    return [detector.vocabulary.index(name) for name in names]
+
+
+def _line(photograph: str, found: DetectedWords) -> str:
+    words = ", ".join(f"{w.word} {w.prob:.2f}/{w.precision:.2f}" for w in found.words)
+    return f"{photograph}: {words}"
+
+
+def _json_line(photograph: str, found: DetectedWords) -> str:
+    words = [_json_word(word) for word in found.words]
+    record = {"image": photograph, "threshold": found.threshold, "words": words}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _json_word(word: DetectedWord) -> dict[str, object]:
+    return {
+        "word": word.word,
+        "prob": round(word.prob, 5),
+        "precision": round(word.precision, 5),
+        "raw_score": round(word.raw_score, 5),
+        "box": _corners(word.box),
+    }
+
+
+def _corners(box: Box | None) -> Sequence[float] | None:
+    if box is None:
+        return None
+    return [round(value, 4) for value in (box.x0, box.y0, box.x1, box.y1)]
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
