@@ -10,7 +10,7 @@ images are added up and scored as if they were one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from sightwords.metrics.meteor_hash import I64
 from sightwords.metrics.meteor_lexicon import Lexicon
 from sightwords.metrics.meteor_match import find_matches
 from sightwords.metrics.meteor_paraphrases import ParaphraseTable
-from sightwords.metrics.meteor_text import normalize
+from sightwords.metrics.meteor_text import normalize, sentence_text
 from sightwords.metrics.ngrams import Tokens
 from sightwords.metrics.score import Comparison, Score, signature
 
@@ -41,24 +41,33 @@ _COLUMNS = 21
 def meteor(pairs: Comparison) -> Score:
     """METEOR of a corpus and of each image.
 
-    An empty candidate scores 0, as METEOR's jar gives it. Needs the extra `meteor`, for METEOR's
-    data; the first call prepares the paraphrase table for later ones.
+    An empty candidate scores 0, as METEOR's jar gives it; so does one with an empty reference only.
+    Needs the extra `meteor`, for METEOR's data; the first call prepares the paraphrase table for
+    later ones.
     """
     files = meteor_files()
-    data, table = load_data(files.jar), load_table(files.paraphrases)
-    statistics = np.concatenate(
-        [
-            _statistics(
-                pairs, range(first, min(first + _IMAGES_AT_ONCE, len(pairs.ids))), data, table
-            )
-            for first in range(0, len(pairs.ids), _IMAGES_AT_ONCE)
-        ]
-    )
+    statistics = image_statistics(pairs, load_data(files.jar), load_table(files.paraphrases))
     return Score(
         metric="meteor",
         value=float(score(_total(statistics))),
         per_image=score(statistics),
         signature=signature("meteor", pairs, variant="1.5", lang="en", norm="yes"),
+    )
+
+
+def image_statistics(pairs: Comparison, data: MeteorData, table: ParaphraseTable) -> I64:
+    """(images, 21) counts of each image with its best reference."""
+    batches = range(0, len(pairs.ids), _IMAGES_AT_ONCE)  # so that memory does not grow with images
+    return np.concatenate(
+        [
+            _statistics(
+                pairs.candidates[first : first + _IMAGES_AT_ONCE],
+                pairs.references[first : first + _IMAGES_AT_ONCE],
+                data,
+                table,
+            )
+            for first in batches
+        ]
     )
 
 
@@ -97,26 +106,21 @@ def _total(statistics: I64) -> I64:
 
 
 def _statistics(
-    pairs: Comparison, images: Iterable[int], data: MeteorData, table: ParaphraseTable
+    candidates: Sequence[Tokens],
+    references: Sequence[Sequence[Tokens]],
+    data: MeteorData,
+    table: ParaphraseTable,
 ) -> I64:
-    """(images, 21) statistics with the best reference."""
-    sentences: dict[Tokens, int] = {}
-    normalized: dict[Tokens, int] = {}
-
-    def number(tokens: Tokens) -> int:
-        if tokens not in normalized:
-            words = tuple(normalize(sentence_text(tokens), data.prefixes))
-            normalized[tokens] = sentences.setdefault(words, len(sentences))
-        return normalized[tokens]
-
-    images = list(images)
-    candidates = [number(pairs.candidates[i]) for i in images]
-    references = [[number(r) for r in pairs.references[i]] for i in images]
-    counts = np.array([len(r) for r in references])
-    ours = np.repeat(np.array(candidates), counts)
-    theirs = np.array([r for rs in references for r in rs])
+    distinct = set(candidates).union(*references)
+    normal = {tokens: tuple(normalize(sentence_text(tokens), data.prefixes)) for tokens in distinct}
+    sentences = dict.fromkeys(normal.values())
+    number = dict(zip(sentences, range(len(sentences)), strict=True))
+    counts = np.array([len(group) for group in references])
+    ours = np.repeat([number[normal[tokens]] for tokens in candidates], counts)
+    theirs = np.array([number[normal[tokens]] for group in references for tokens in group])
     rows = _pair_statistics(Lexicon(list(sentences), data, table), ours, theirs)
     values = score(rows)
+    # the first of equals, as the jar takes it
     firsts = np.cumsum(counts) - counts
     best = [f + int(np.argmax(values[f : f + n])) for f, n in zip(firsts, counts, strict=True)]
     return rows[best]
@@ -134,12 +138,3 @@ def _pair_statistics(lexicon: Lexicon, ours: I64, theirs: I64) -> I64:
     rows[:, 2], rows[:, 3] = lexicon.function_words[ours], lexicon.function_words[theirs]
     rows[:, 4:20], rows[:, 20] = counts, chunks
     return rows[inverse]
-
-
-def sentence_text(tokens: Tokens) -> str:
-    """A tokenised caption as METEOR is given it; its field separator cannot be part of one.
-
-    >>> sentence_text(("a", "|||", "dog"))
-    'a  dog'
-    """
-    return " ".join(tokens).replace("|||", "")

@@ -95,7 +95,8 @@ class _NGrams:
     def __init__(self, sentences: Sequence[Sequence[str]], lengths: I64) -> None:
         self.words = [word for words in sentences for word in words]
         self.offsets = np.concatenate(([0], np.cumsum(lengths)))
-        text = np.frombuffer("".join(f"{word} " for word in self.words).encode(), dtype=np.uint8)
+        joined = "".join(f"{word} " for word in self.words).encode("utf-8", "surrogatepass")
+        text = np.frombuffer(joined, dtype=np.uint8)
         hasher = SpanHasher(len(text) + 1)
         sums = np.concatenate((np.zeros(1, np.uint64), hasher.prefix_sums(text)))
         ends = np.flatnonzero(text == ord(" "))

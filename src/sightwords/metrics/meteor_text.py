@@ -13,7 +13,7 @@ only matches that do not overlap, which is why `a-b-c` keeps its second hyphen.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # What METEOR takes for letters: Western European, Cyrillic and phonetic ranges.
 LETTERS = (
@@ -49,10 +49,20 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _PLAIN = re.compile(r"[a-z0-9 ]*")
+_LINE_ENDS = re.compile(r"[\r\n]")
 _BLANKS = re.compile(r"[ \t\n\r\f]+")
 _ODD_SPACES = re.compile(f"[{ODD_SPACES}]+")
 _LETTER = re.compile(f"[{LETTERS}]")
 _CONTROL_OR_BLANK = "".join(map(chr, range(33)))
+
+
+def sentence_text(tokens: Sequence[str]) -> str:
+    """A tokenised caption as METEOR is given it: one line, without METEOR's field separator.
+
+    >>> sentence_text(("a", "|||", "dog"))
+    'a  dog'
+    """
+    return _LINE_ENDS.sub(" ", " ".join(tokens).replace("|||", ""))
 
 
 def normalize(text: str, prefixes: Mapping[str, bool]) -> list[str]:
