@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sightwords.corpus import coco, flickr
+from sightwords.corpus.coco import guess_images as guess_coco_images
+from sightwords.corpus.coco import read_coco
+from sightwords.corpus.flickr import TOKEN_LINE, read_flickr
+from sightwords.corpus.flickr import guess_images as guess_flickr_images
 from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.hf import HUB_PREFIX, read_hf
 from sightwords.corpus.karpathy import read_karpathy
@@ -179,14 +182,14 @@ def _images_note(images: str | None) -> str:
 
 
 def _coco(source: str, options: Options) -> Part:
-    options = replace(options, images=options.images or coco.guess_images(source))
-    return _local(source, "COCO captions", "'images' and 'annotations'", coco.read_coco, options)
+    options = replace(options, images=options.images or guess_coco_images(source))
+    return _local(source, "COCO captions", "'images' and 'annotations'", read_coco, options)
 
 
 def _flickr(source: str, options: Options) -> Part:
-    images = options.images or flickr.guess_images(source)
+    images = options.images or guess_flickr_images(source)
     read = partial(
-        flickr.read_flickr,
+        read_flickr,
         source,
         images=images,
         splits=options.splits,
@@ -210,7 +213,7 @@ def _manifest(source: str, options: Options, reason: str) -> Part:
 def _is_token_file(head: str) -> bool:
     """Whether most of the first lines are `NAME.jpg#0` and a caption."""
     lines = [line for line in head.split("\n")[:5] if line.strip()]
-    matches = [flickr.TOKEN_LINE.match(line) for line in lines]
+    matches = [TOKEN_LINE.match(line) for line in lines]
     good = [m for m in matches if m and re.search(r"\.(jpe?g|png)(\.\d+)?$", m["name"], re.I)]
     return bool(lines) and 2 * len(good) > len(lines)
 
@@ -240,7 +243,7 @@ def _with_images(captions: Path, folder: Path, options: Options) -> Options:
     """For a folder, images are looked for where the format puts them, else anywhere below."""
     if options.images or _is_manifest_name(captions.name):
         return options
-    guessed = coco.guess_images(str(captions)) or flickr.guess_images(str(captions))
+    guessed = guess_coco_images(str(captions)) or guess_flickr_images(str(captions))
     if guessed is None and any(is_image_name(p.name) for p in folder.rglob("*")):
         guessed = str(folder)
     return replace(options, images=guessed)
