@@ -32,6 +32,8 @@ from sightwords.metrics.cider import CiderIdf, candidate_scores, cider
 from sightwords.metrics.ngrams import count_in_blocks
 from sightwords.metrics.rouge import rouge_l
 from sightwords.metrics.score import Comparison, Score
+from sightwords.metrics.word_ap import evaluate_words
+from sightwords.metrics.word_table import CaptionCounts
 
 Candidates = dict[str, str]
 References = dict[str, list[str]]
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument(
         "--candidates", type=int, help="also score this many candidates an image, as tuning does"
     )
+    parser.add_argument("--words", type=int, help="also judge detectors of this many words")
     options = parser.parse_args()
     references = read_references(options.references) if options.references else made_up()
     candidates = read_results(options.results) if options.results else {}
@@ -69,6 +72,8 @@ def main() -> None:
     print("  ".join(f"{metric} {value:.4f}" for metric, value in our_scores.items()))
     if options.candidates:
         time_many(references, options.candidates)
+    if options.words:
+        time_words(options.words, len(candidates))
     if options.meteor:
         time_meteor(candidates, references)
 
@@ -150,6 +155,16 @@ def time_many(references: References, size: int, images: int = 100) -> None:
         candidate_scores(table, idf=idf)
     speed = images * size / (time.perf_counter() - start)
     print(f"{size} candidates an image: {speed:,.0f} a second with BLEU statistics and CIDEr-D")
+
+
+def time_words(words: int, images: int) -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.binomial(5, rng.beta(0.3, 8, words), size=(images, words))
+    scores = (counts + rng.normal(size=counts.shape)).astype(np.float32)
+    truth = CaptionCounts(counts, np.full(images, 5))
+    start = time.perf_counter()
+    evaluate_words(scores, truth, [str(n) for n in range(words)], ["NN"] * words)
+    print(f"word AP and PHR, {words} words: {time.perf_counter() - start:.2f} s")
 
 
 def time_meteor(candidates: Candidates, references: References) -> None:
