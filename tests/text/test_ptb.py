@@ -30,6 +30,12 @@ def test_frozen_lines_of_java(group: str) -> None:
     for _ in range(2):  # cut, then remembered
         wrong = {t: ptb_tokens(t) for t, line in CASES[group] if " ".join(ptb_tokens(t)) != line}
         assert wrong == {}
+        assert [t for t, line in CASES[group] if tokenize(t) != coco_words(line)] == []
+
+
+def coco_words(line: str) -> list[str]:
+    """What the COCO tools make of a printed line."""
+    return [w for w in line.rstrip().split(" ") if w and w not in PUNCTUATION]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +96,7 @@ def test_memo_changes_nothing(captions: list[str]) -> None:
     """The memo is kept from example to example, so chunks meet many neighbours."""
     for caption in captions:
         assert ptb_tokens(caption) == lexed(caption)
-    parts = [" ".join(lexed(c)).rstrip().split(" ") for c in captions]
-    expected = [[p for p in line if p and p not in PUNCTUATION] for line in parts]
+    expected = [coco_words(" ".join(lexed(caption))) for caption in captions]
     assert tokenize_all(captions) == expected
     assert [tokenize(c) for c in captions] == expected
 
@@ -145,11 +150,11 @@ def word_of_each_state(automaton: Automaton) -> dict[State, str]:
 
 
 def test_memo_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ptb, "_MOST_CHUNKS", 100)
+    monkeypatch.setattr(ptb, "_MOST_KEYS", 100)
     clear_memo()
     for n in range(500):
         assert tokenize(f"w{n}x, dog{n} 7 v{n}.") == [f"w{n}x", f"dog{n}", "7", f"v{n}"]
-    tables = (ptb._BEFORE_SPACE, ptb._AT_END, ptb._WORDS_BEFORE_SPACE, ptb._WORDS_AT_END)
+    tables = (ptb._MEMO, ptb._OPEN, ptb._AHEAD)
     assert all(0 < len(table) <= 100 for table in tables)
     tokenize("a" * 10_000 + " b")
     assert max(len(chunk) for table in tables for chunk in table) < 100

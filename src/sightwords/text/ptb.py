@@ -23,8 +23,9 @@ the memo that makes it fast. Behaviour worth knowing:
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from sightwords.text.ptb_lexer import lexer, to_units
 
@@ -44,7 +45,8 @@ def ptb_tokens(text: str) -> list[str]:
     >>> ptb_tokens("A dog (brown) can't sit...")
     ['a', 'dog', '-lrb-', 'brown', '-rrb-', 'ca', "n't", 'sit', '...']
     """
-    return list(chain.from_iterable(_pieces(text)))
+    units = to_units(text.replace("\n", " "))
+    return list(_lexed(units + _ENDING, 0, len(units))[0])
 
 
 def tokenize(caption: str) -> list[str]:
@@ -53,14 +55,11 @@ def tokenize(caption: str) -> list[str]:
     >>> tokenize("A dog's ball -- red, and on the U.S. flag!")
     ['a', 'dog', "'s", 'ball', 'red', 'and', 'on', 'the', 'u.s.', 'flag']
     """
-    chunks = caption.split(" ")
-    last = chunks.pop()
+    chunks = (caption.replace("\n", " ") + "\n").split(" ")
     try:
-        tokens = list(chain.from_iterable(map(_WORDS_BEFORE_SPACE.__getitem__, chunks)))
-        tokens += _WORDS_AT_END[last]
-    except KeyError:  # something not seen before, or not to be remembered
-        return _without_punctuation(ptb_tokens(caption))
-    return tokens
+        return list(chain.from_iterable(map(_MEMO.__getitem__, chunks)))
+    except KeyError:
+        return _chunk_by_chunk(caption)
 
 
 def tokenize_all(captions: Sequence[str]) -> list[list[str]]:
@@ -80,94 +79,12 @@ def tokenize_all(captions: Sequence[str]) -> list[list[str]]:
 
 def clear_memo() -> None:
     """Forget all remembered words; only measurements and tests need this."""
-    for table in (_BEFORE_SPACE, _AT_END, _WORDS_BEFORE_SPACE, _WORDS_AT_END):
+    for table in (_MEMO, _OPEN, _AHEAD):
         table.clear()
 
 
-def _without_punctuation(tokens: list[str]) -> list[str]:
-    # The tools read back a line of text: they strip its end, where an address may have an exotic
-    # space, and part it at spaces, which one rare rule (`face`) leaves inside a token.
-    parts = " ".join(tokens).rstrip().split(" ")
-    return [part for part in parts if part and part not in PUNCTUATION]
-
-
-# The memo. A caption is cut at its spaces into chunks, and the tokens of a chunk are remembered
-# when nothing beyond it can change them. Why that is exact: the lexer keeps no state from one
-# token to the next, so a token depends on the characters from its start up to the last one looked
-# at, which the lexer reports. If a token starts where a chunk does, the chunk's tokens end exactly
-# where it does, and nothing beyond the space behind it was looked at, then the same tokens come
-# out wherever the chunk stands before a space and a token starts at it. And one does start there:
-# only the rule for runs of spaces begins with a space, and it ends where the next chunk begins,
-# unless that begins with a space of another kind (such chunks are not kept). Where the lexer
-# looked one character further ("2 d": perhaps half a fraction), that character is made part of
-# the key; where it looked further still, nothing is kept. A caption's last chunk is always
-# followed by the same two line feeds, so its tokens are kept without condition, separately.
-
-_BEFORE_SPACE: dict[str, Tokens] = {}
-_AT_END: dict[str, Tokens] = {}
-_WORDS_BEFORE_SPACE: dict[str, Tokens] = {}
-_WORDS_AT_END: dict[str, Tokens] = {}
-
 _ENDING = "\n\n"
-_SPLIT_WORDS = frozenset(["cannot", "gonna", "gotta", "lemme", "gimme", "wanna"])
-_OTHER_SPACES = frozenset("\t\u00a0\u3000").union(map(chr, range(0x2000, 0x200B)))
-_MOST_CHUNKS = 1 << 16
-_LONGEST_CHUNK = 48
-
-
-def _pieces(text: str) -> Iterator[Tokens]:
-    """The tokens of a text, chunk by chunk."""
-    units = to_units(text.replace("\n", " "))
-    size = len(units)
-    whole = units + _ENDING
-    at = 0
-    while at <= size:
-        space = units.find(" ", at)
-        stop = size if space < 0 else space
-        memo = _AT_END if space < 0 else _BEFORE_SPACE
-        chunk = units[at:stop]
-        tokens = memo.get(chunk)
-        if tokens is None and space >= 0:
-            tokens = memo.get(whole[at : stop + 2])
-        if tokens is None:
-            tokens, at = _cut(whole, at, stop, is_last=space < 0)
-        else:
-            at = stop
-        yield tokens
-        if at == stop:
-            at += 1  # the space
-            while at < size and units[at] in _OTHER_SPACES:
-                at += 1
-
-
-def _cut(whole: str, start: int, stop: int, *, is_last: bool) -> tuple[Tokens, int]:
-    """The tokens of the chunk `whole[start:stop]`, remembered if nothing else bears on them.
-
-    Also says where the next token starts: at `stop`, or further on when a token spans spaces.
-    """
-    chunk = whole[start:stop]
-    tokens, at, reach = _plain_word(chunk, stop) or _lexed(whole, start, stop)
-    if at != stop or len(chunk) > _LONGEST_CHUNK or chunk[:1] in _OTHER_SPACES:
-        return tokens, at
-    if is_last:
-        _remember(chunk, tokens, _AT_END, _WORDS_AT_END)
-    elif reach <= stop + 1:
-        _remember(chunk, tokens, _BEFORE_SPACE, _WORDS_BEFORE_SPACE)
-    elif reach <= stop + 2:
-        _remember(whole[start : stop + 2], tokens, _BEFORE_SPACE, {})
-    return tokens, at
-
-
-def _plain_word(chunk: str, stop: int) -> tuple[Tokens, int, int] | None:
-    """What `_lexed` says of a chunk of ASCII letters, without the automaton.
-
-    Nearly all chunks are such words, and a new one costs twenty times less this way. That the
-    automaton agrees, for all of them, is proven state by state in the tests.
-    """
-    if not (chunk.isascii() and chunk.isalpha()):
-        return None
-    word = chunk.lower()
-    return None if word in _SPLIT_WORDS else ((word,), stop, stop + 1)
+"""What follows every caption."""
 
 
 def _lexed(whole: str, start: int, stop: int) -> tuple[Tokens, int, int]:
@@ -182,12 +99,129 @@ def _lexed(whole: str, start: int, stop: int) -> tuple[Tokens, int, int]:
     return tuple(found), at, furthest
 
 
-def _remember(
-    chunk: str, tokens: Tokens, memo: dict[str, Tokens], words: dict[str, Tokens]
-) -> None:
-    for table in (memo, words):
-        if len(table) >= _MOST_CHUNKS:
-            table.clear()
-    memo[chunk] = tokens
-    if not any(token[-1].isspace() for token in tokens):  # those need `_without_punctuation`
-        words[chunk] = tuple(token for token in tokens if token not in PUNCTUATION)
+def _without_punctuation(tokens: Iterable[str]) -> Tokens:
+    return tuple(token for token in tokens if token not in PUNCTUATION)
+
+
+# The memo. A caption is cut at its spaces into chunks, and the words of a chunk are remembered
+# when nothing beyond it can change them. Why that is exact: the lexer keeps no state from one
+# token to the next, so a token depends on the characters from its start up to the last one looked
+# at, which the lexer reports. If a token starts where a chunk does, the chunk's tokens end exactly
+# where it does, and nothing beyond the space behind it was looked at, then the same tokens come
+# out wherever the chunk stands before a space and a token starts at it. And one does start there:
+# only the rule for runs of spaces begins with a space, and it ends where the next chunk begins,
+# unless that begins with a space of another kind (such chunks are left open). A caption's last
+# chunk carries a line feed, which no other has; two line feeds always follow it, so its tokens
+# depend on nothing else.
+
+_OTHER_SPACES = frozenset("\t\u00a0\u3000").union(map(chr, range(0x2000, 0x200B)))
+_SPLIT_WORDS = frozenset(["cannot", "gonna", "gotta", "lemme", "gimme", "wanna"])
+_MOST_KEYS = 1 << 16
+_LONGEST_KEY = 48
+
+
+class _Memo(dict[str, Tokens]):
+    """Chunk -> its words, found when first asked for; a KeyError when they depend on more."""
+
+    def __missing__(self, chunk: str) -> Tokens:
+        if chunk in _OPEN:
+            raise KeyError(chunk)
+        words = _plain_word(chunk) or _closed_chunk(chunk)
+        if words is None:
+            _remember(_OPEN, chunk, None)
+            raise KeyError(chunk)
+        _remember(self, chunk, words)
+        return words
+
+
+_MEMO = _Memo()
+_OPEN: dict[str, None] = {}
+"""Chunks known to depend on more."""
+_AHEAD: dict[str, Tokens] = {}
+"""Chunk, space and the next character -> words, where one character more decides: `2 d` is not
+half a fraction or a telephone number."""
+
+Value = TypeVar("Value")
+
+
+def _remember(table: dict[str, Value], key: str, value: Value) -> None:
+    if len(key) > _LONGEST_KEY:
+        return
+    if len(table) >= _MOST_KEYS:
+        table.clear()
+    table[key] = value
+
+
+def _plain_word(chunk: str) -> Tokens | None:
+    """What `_closed_chunk` says of a chunk of ASCII letters, without the automaton.
+
+    Most chunks are such words, and a new one costs twenty times less this way. That the automaton
+    agrees, for all of them, is shown state by state in the tests.
+    """
+    if not (chunk.isascii() and chunk.isalpha()):
+        return None
+    word = chunk.lower()
+    return None if word in _SPLIT_WORDS else (word,)
+
+
+def _closed_chunk(chunk: str) -> Tokens | None:
+    """The words of a chunk, or None where they depend on what is beyond it."""
+    if chunk[:1] in _OTHER_SPACES:
+        return None
+    units = to_units(chunk.removesuffix("\n"))
+    is_last = chunk.endswith("\n")
+    tokens, at, reach = _lexed(units + (_ENDING if is_last else " "), 0, len(units))
+    is_open = at > len(units) or (reach > len(units) + 1 and not is_last)
+    return None if is_open or _is_awkward(tokens) else _without_punctuation(tokens)
+
+
+def _is_awkward(tokens: Tokens) -> bool:
+    """Are these changed when the tools read back a line of text?
+
+    They strip its end, where an address may have an exotic space, and part it at spaces, which
+    one rare rule (`face`) leaves inside a token.
+    """
+    return any(" " in token or token[-1].isspace() for token in tokens)
+
+
+def _chunk_by_chunk(caption: str) -> list[str]:
+    """`tokenize` for a caption with chunks whose tokens depend on what follows them."""
+    units = to_units(caption.replace("\n", " "))
+    whole, size = units + _ENDING, len(units)
+    words: list[str] = []
+    at = 0
+    while at <= size:
+        space = units.find(" ", at)
+        stop = size if space < 0 else space
+        try:
+            words += _MEMO[whole[at : stop + (space < 0)]]
+            at = stop
+        except KeyError:
+            found, at = _open_chunk(whole, at, stop)
+            if found is None:
+                line = " ".join(ptb_tokens(caption)).rstrip()
+                return [part for part in line.split(" ") if part and part not in PUNCTUATION]
+            words += found
+        if at == stop:
+            at += 1  # the space
+            while at < size and units[at] in _OTHER_SPACES:
+                at += 1
+    return words
+
+
+def _open_chunk(whole: str, start: int, stop: int) -> tuple[Tokens | None, int]:
+    """The words from `start` to `stop` or, where a token spans spaces, further; and where that is.
+
+    None in place of the words when they are awkward.
+    """
+    ahead = whole[start : stop + 2]
+    known = _AHEAD.get(ahead)
+    if known is not None:
+        return known, stop
+    tokens, at, reach = _lexed(whole, start, stop)
+    if _is_awkward(tokens):
+        return None, at
+    words = _without_punctuation(tokens)
+    if at == stop and reach <= stop + 2:
+        _remember(_AHEAD, ahead, words)
+    return words, at
