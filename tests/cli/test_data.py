@@ -107,7 +107,9 @@ def test_unknown_source_lists_what_is_supported(
 ) -> None:
     (tmp_path / "m.xyz").write_text("what", encoding="utf-8")
     assert main(["data", "inspect", str(tmp_path / "m.xyz")]) == 1
-    assert "webdataset shards" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "webdataset shards" in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("avif", "avif"), ("jpeg", "jpg")])

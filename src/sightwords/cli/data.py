@@ -269,8 +269,9 @@ def _encoder(
             size = fit_size(*upright.size, max_side_px)
             smaller = resize(upright, size, resample="bicubic")
         buffer = io.BytesIO()
-        # One thread each: AVIF's bytes could otherwise depend on the number of cores.
-        options: dict[str, Any] = {"max_threads": 1} if target == "avif" else {}
+        # One thread each: AVIF's bytes could otherwise depend on the number of cores. Speed 8 takes
+        # a sixth of the time of Pillow's 6 and 1.5 % more bytes (40 PASCAL images at 384 px).
+        options: dict[str, Any] = {"max_threads": 1, "speed": 8} if target == "avif" else {}
         try:
             smaller.save(buffer, target.upper(), quality=quality, **options)
         except (OSError, ValueError, KeyError) as error:

@@ -25,15 +25,13 @@ from sightwords.corpus.sources import expand, is_url, read_text
 from sightwords.corpus.table import delimiter_of
 from sightwords.errors import CorpusError
 
-SUPPORTED = """supported are:
-  webdataset shards      NAME-{00..12}.tar, .tar.gz, a folder of them, any fsspec URL
-  COCO captions          captions_val2014.json (with --images, or val2014/ beside it)
-  Karpathy splits        dataset_coco.json, dataset_flickr8k.json, dataset_flickr30k.json
-  Flickr8k/30k tokens    Flickr8k.token.txt (with its split files beside it)
-  PASCAL sentences       the saved page index.html, or a folder of NAME.txt and NAME.jpg
-  manifest               .jsonl, .csv or .tsv with image and caption
-  text                   .txt, one sentence a line
-  Hugging Face           NAME.parquet, or hf:OWNER/NAME for the hub"""
+SUPPORTED = (
+    "supported are webdataset shards (NAME-{00..12}.tar, .tar.gz, a folder of them, a URL), "
+    "COCO captions (captions_val2014.json), Karpathy splits (dataset_coco.json), "
+    "Flickr tokens (Flickr8k.token.txt), PASCAL sentences (the saved page, or a folder of NAME.txt "
+    "and NAME.jpg), a manifest (.jsonl, .csv, .tsv with image and caption), "
+    "text (.txt, one sentence a line), and Hugging Face datasets (.parquet, hf:OWNER/NAME)"
+)
 
 _HEAD_BYTES = 1 << 16
 _CAPTION_FILE = re.compile(
