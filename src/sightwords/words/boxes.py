@@ -3,10 +3,10 @@
 Input: maps `(rows, columns, n)` of n words and the regions' corners. Output: a box a word.
 
 Around the region of the highest probability, take the connected regions (sides touching) that
-reach half of it. The box runs from a quarter into the first region's window to a quarter before
-the end of the last one's: windows overlap, an object also fires those that see only part of it, and
-this is where the spread-out map falls to half its height. At the image's edge no neighbour could
-have fired, so the box goes to the edge.
+reach half of it. A window fires when it covers enough of the object, about when its middle enters
+it, so the box runs over the middles of those windows and half a stride beyond, which is where the
+map falls to half its height; it is never narrower than half a window. At the image's edge no
+further window could have fired, so the box goes to the edge.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def word_boxes(maps: FloatArray, corners: FloatArray, *, fraction: float = HALF)
 
     >>> corners = np.array([[[i / 4, 0, i / 4 + 0.25, 1] for i in range(4)]], dtype=np.float32)
     >>> word_boxes(np.array([[[0.0], [0.9], [0.6], [0.1]]], dtype=np.float32), corners)
-    [Box(x0=0.3125, y0=0.0, x1=0.6875, y1=1.0)]
+    [Box(x0=0.25, y0=0.0, x1=0.75, y1=1.0)]
     """
     peaks = peak_regions(maps, corners)
     words = np.arange(len(peaks))
@@ -80,9 +80,16 @@ def _grow(seed: BoolArray, allowed: BoolArray) -> BoolArray:
 
 
 def _extent(used: npt.ArrayLike, starts: FloatArray, ends: FloatArray) -> tuple[float, float]:
-    """From the first used window to the last, a quarter of a window in from both."""
+    """From the middle of the first used window to that of the last, as the module says."""
     places = np.flatnonzero(used)
-    first, last = places[0], places[-1]
-    start = float(starts[first] + (ends[first] - starts[first]) / 4)
-    end = float(ends[last] - (ends[last] - starts[last]) / 4)
-    return (0.0 if starts[first] <= 0 else start), (1.0 if ends[last] >= 1 else end)
+    first, last = int(places[0]), int(places[-1])
+    window = float(ends[0] - starts[0])  # the first is never cut off
+    margin = float(starts[1] - starts[0]) / 2 if len(starts) > 1 else window / 2
+    start = float(starts[first] + ends[first]) / 2 - margin
+    end = float(starts[last] + ends[last]) / 2 + margin
+    missing = max(0.0, window / 2 - (end - start))
+    is_last = last == int(np.flatnonzero(ends > starts)[-1])  # those beyond see padding only
+    return (
+        0.0 if first == 0 else max(0.0, start - missing / 2),
+        1.0 if is_last else min(1.0, end + missing / 2),
+    )

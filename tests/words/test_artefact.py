@@ -1,0 +1,165 @@
+"""A detector directory: round trip, and every way in which its files can disagree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sightwords.errors import BundleError
+from sightwords.images import CAFFE, TORCHVISION, paper_regions, patch_regions
+from sightwords.words.artefact import DetectorSpec, GridSpec, InputSpec
+from sightwords.words.detector import Detector
+
+
+def _edit(path: Path, **changes: Any) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**document, **changes}), encoding="utf-8")
+
+
+def test_round_trip(colour_detector: Path) -> None:
+    spec = DetectorSpec.load(colour_detector)
+    assert (spec.backbone, spec.pooling, spec.words) == ("colours", "noisy_or", 8)
+    assert len(spec.network_sha256) == len(spec.vocabulary_sha256) == 64
+    before = (colour_detector / "detector.json").read_bytes()
+    assert spec.save(colour_detector) == spec
+    assert (colour_detector / "detector.json").read_bytes() == before
+
+
+def test_regions_of_both_kinds() -> None:
+    patches = DetectorSpec(
+        backbone="vit",
+        pooling="noisy_or",
+        input=InputSpec(
+            resize="square", size_px=224, resample="bicubic", normalization=TORCHVISION
+        ),
+        grid=GridSpec(rows=12, columns=12, window=5, stride=1, canvas=16),
+        words=1,
+    )
+    np.testing.assert_array_equal(patches.regions(640, 200).corners, patch_regions().corners)
+    paper = DetectorSpec(
+        backbone="vgg16",
+        pooling="noisy_or",
+        input=InputSpec(resize="paper", size_px=565, resample="bilinear", normalization=CAFFE),
+        grid=GridSpec(rows=12, columns=12, window=224, stride=32, canvas=565),
+        words=1,
+    )
+    expected = paper_regions(640, 200)
+    np.testing.assert_array_equal(paper.regions(640, 200).corners, expected.corners)
+    np.testing.assert_array_equal(paper.regions(640, 200).inside, expected.inside)
+    assert paper.input.prepare(Image.new("RGB", (64, 20))).shape == (3, 565, 565)
+    assert patches.input.prepare(Image.new("RGB", (64, 20))).shape == (3, 224, 224)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "is of format 2, this sightwords reads up to 1; upgrade"),
+        ({"format": "1"}, "format is '1'; expected a whole number"),
+        ({"pooling": "mean"}, "pooling is 'mean'; expected one of noisy_or, whole_image"),
+        ({"words": 0}, "words is 0; expected at least 1"),
+        ({"words": True}, "words is True; expected a whole number"),
+        ({"grid": None}, "grid is None; expected an object"),
+        ({"grid": {"rows": 4}}, "grid: columns is missing; expected a whole number"),
+        ({"network_sha256": "0" * 64}, r"network.onnx: its SHA-256 sum is \w{12}\.\.\., detector"),
+        ({"vocabulary_sha256": "0" * 64}, r"vocabulary.json: its SHA-256 sum"),
+    ],
+)
+def test_a_bad_detector_file_is_named(
+    colour_detector: Path, changes: dict[str, Any], message: str
+) -> None:
+    _edit(colour_detector / "detector.json", **changes)
+    with pytest.raises(BundleError, match=message) as caught:
+        DetectorSpec.load(colour_detector)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("channels", "RBG", "channels is 'RBG'; expected one of RGB, BGR"),
+        ("std", [1, 0, 1], "expected no zero"),
+        ("mean", [1, 2], "expected three numbers"),
+        ("scale", None, "scale is None; expected a number"),
+    ],
+)
+def test_a_bad_normalization_is_named(
+    colour_detector: Path, key: str, value: object, message: str
+) -> None:
+    path = colour_detector / "detector.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["input"]["normalization"][key] = value
+    _edit(path, input=document["input"])
+    with pytest.raises(
+        BundleError, match=rf"detector\.json: input: normalization: {message}|{message}"
+    ):
+        DetectorSpec.load(colour_detector)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b""])
+def test_damaged_json_is_named(colour_detector: Path, content: bytes) -> None:
+    (colour_detector / "detector.json").write_bytes(content)
+    with pytest.raises(BundleError, match=r"detector\.json: (is not JSON|holds a list)"):
+        DetectorSpec.load(colour_detector)
+
+
+@pytest.mark.parametrize(
+    "name", ["detector.json", "network.onnx", "vocabulary.json", "calibration.json"]
+)
+def test_a_missing_file_is_named(colour_detector: Path, name: str) -> None:
+    (colour_detector / name).unlink()
+    with pytest.raises(BundleError, match=f"{name}: no such file"):
+        Detector.load(colour_detector)
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="nowhere: no such directory"):
+        Detector.load(tmp_path / "nowhere")
+
+
+def test_a_damaged_network_is_named_even_when_sealed(colour_detector: Path) -> None:
+    network = colour_detector / "network.onnx"
+    network.write_bytes(network.read_bytes()[:700])
+    with pytest.raises(BundleError, match=r"network\.onnx: its SHA-256 sum"):
+        Detector.load(colour_detector)
+    DetectorSpec.load(colour_detector, verify=False).save(colour_detector)  # sealed as it is
+    with pytest.raises(BundleError, match="is not a usable ONNX network"):
+        Detector.load(colour_detector, calibrated=False)
+
+
+def test_a_calibration_of_another_network_is_refused(colour_detector: Path) -> None:
+    _edit(colour_detector / "calibration.json", network_sha256="0" * 64)
+    with pytest.raises(BundleError, match=r"calibration\.json: was fitted for another network"):
+        Detector.load(colour_detector)
+
+
+def test_a_vocabulary_of_another_size_is_refused(colour_detector: Path) -> None:
+    path = colour_detector / "vocabulary.json"
+    lines = path.read_text(encoding="utf-8").replace('["the", 20],\n', "")
+    path.write_text(lines, encoding="utf-8")
+    DetectorSpec.load(colour_detector, verify=False).save(colour_detector)
+    with pytest.raises(BundleError, match="the vocabulary beside it has 7 words"):
+        Detector.load(colour_detector, calibrated=False)
+
+
+def test_a_network_of_another_grid_is_refused(colour_detector: Path) -> None:
+    document = json.loads((colour_detector / "detector.json").read_text(encoding="utf-8"))
+    _edit(colour_detector / "detector.json", grid={**document["grid"], "rows": 5})
+    with pytest.raises(
+        BundleError, match=r"region_logits is \(None, 4, 4, 8\), detector.json says"
+    ):
+        Detector.load(colour_detector)
+    _edit(colour_detector / "detector.json", grid=document["grid"], pooling="whole_image")
+    with pytest.raises(BundleError, match="image_logits is absent"):
+        Detector.load(colour_detector)
+
+
+def test_a_damaged_vocabulary_is_a_damaged_bundle(colour_detector: Path) -> None:
+    (colour_detector / "vocabulary.json").write_text("{}", encoding="utf-8")
+    DetectorSpec.load(colour_detector, verify=False).save(colour_detector)
+    with pytest.raises(BundleError, match="not a vocabulary file"):
+        Detector.load(colour_detector)
