@@ -116,7 +116,7 @@ def _without_punctuation(tokens: Iterable[str]) -> Tokens:
 
 _OTHER_SPACES = frozenset("\t\u00a0\u3000").union(map(chr, range(0x2000, 0x200B)))
 _SPLIT_WORDS = frozenset(["cannot", "gonna", "gotta", "lemme", "gimme", "wanna"])
-_MOST_KEYS = 1 << 16
+_MOST_KEYS = 1 << 17  # two corpora of captions have 70,000; at most some 30 MB
 _LONGEST_KEY = 48
 
 
