@@ -5,8 +5,9 @@
 
 Prints the machine, the seconds of each, their ratios, and in how many captions the tokens differ;
 exits with 1 if any does. To give what ours gives, token lists without punctuation, Java's output
-must still be read back and parted; that is timed with it, as the COCO tools pay for it too. Needs `java` and the package pycocoevalcap (its jar). Reads .txt and
-.jsonl (also gzipped), .json and webdataset .tar.
+must still be read back and parted; that is timed with it, as the COCO tools pay for it too.
+Needs `java` and the package pycocoevalcap (its jar). Reads .txt and .jsonl (also gzipped), .json
+and webdataset .tar.
 
 A caption's tokens are compared with what Java prints for it as a line before an empty line.
 Where the line that happens to follow changes what Java prints (a closing `C.` before `The`), the

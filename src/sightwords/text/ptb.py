@@ -18,6 +18,9 @@ the memo that makes it fast. Behaviour worth knowing:
   shows through in one case, the last in the file in two: a closing single initial (`vitamin C.`)
   gives `c.`, but `c` when the next line begins with a word such as `The`; and at the end of the
   file alone `:)` and `'90` are not recognised. Here a caption's tokens depend on nothing else.
+- Known differences, none of them met in a caption: which of the two small sigmas stands for a
+  capital one beside signs or foreign letters, and letters whose small form is newer than the
+  running Java's or Python's tables.
 """
 
 from __future__ import annotations
