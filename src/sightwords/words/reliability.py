@@ -1,9 +1,9 @@
 """Does a calibration keep its promise? New images' scores and labels -> measured precision.
 
-For a precision p, all pairs of image and word at or above the word's threshold for p are pooled, and
-the share of them that is right is compared with p. Left out: closed-class words, which nearly every
-image has, and words more common than p, which any score would satisfy. A word that never reaches p
-has no pairs.
+For a precision p, all pairs of image and word at or above the word's threshold for p are pooled,
+and the share of them that is right is compared with p. Left out: closed-class words, which nearly
+every image has, and words more common than p, which any score would satisfy. A word that never
+reaches p has no pairs.
 """
 
 from __future__ import annotations
