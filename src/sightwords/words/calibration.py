@@ -23,7 +23,13 @@ from sightwords.errors import BundleError, InputError
 from sightwords.files import write_text
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import FloatArray
-from sightwords.words.artefact import CALIBRATION_NAME, NETWORK_NAME, VOCABULARY_NAME, sha256_of
+from sightwords.words.artefact import (
+    CALIBRATION_NAME,
+    NETWORK_NAME,
+    VOCABULARY_NAME,
+    DetectorSpec,
+    sha256_of,
+)
 from sightwords.words.strict_json import Reader
 
 FORMAT = 1
@@ -99,8 +105,13 @@ class Calibration:
         write_text(folder / CALIBRATION_NAME, f'{head},\n "curves": [\n{curves}\n ]\n}}\n')
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, verify: bool = True) -> Calibration:
-        """Read and check `calibration.json`; `verify` compares the sums it was sealed with."""
+    def load(
+        cls, directory: str | os.PathLike[str], *, spec: DetectorSpec | None = None
+    ) -> Calibration:
+        """Read `calibration.json` and check that it was fitted for the files beside it.
+
+        With `spec`, its sums are believed and the files are not read again.
+        """
         folder = Path(directory)
         reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
         words = reader.count("words")
@@ -111,8 +122,12 @@ class Calibration:
                 f"{reader.where}: says {words} words, holds {len(curves)} curves and "
                 f"{len(rates)} base rates; fit the calibration again"
             )
-        if verify:
-            _check_sums(folder, reader)
+        sums = (
+            (VOCABULARY_NAME, "vocabulary_sha256", spec.vocabulary_sha256 if spec else None),
+            (NETWORK_NAME, "network_sha256", spec.network_sha256 if spec else None),
+        )
+        for name, key, known in sums:
+            _check_sum(reader, name, reader.take(key, str), known or sha256_of(folder / name))
         scores, precisions = _padded(curves, reader.where)
         base = _numbers(rates, f"{reader.where}: base_rates")
         return cls(scores, precisions, base, reader.take("method", str), reader.count("images"))
@@ -208,14 +223,12 @@ def _numbers(values: object, where: str) -> FloatArray:
     return array
 
 
-def _check_sums(folder: Path, reader: Reader) -> None:
-    for name, key in ((VOCABULARY_NAME, "vocabulary_sha256"), (NETWORK_NAME, "network_sha256")):
-        expected, found = reader.take(key, str), sha256_of(folder / name)
-        if expected != found:
-            raise BundleError(
-                f"{reader.where}: was fitted for another {name} (sum {expected[:12]}..., here "
-                f"{found[:12]}...); fit it again with: sightwords train calibration"
-            )
+def _check_sum(reader: Reader, name: str, expected: str, found: str) -> None:
+    if expected != found:
+        raise BundleError(
+            f"{reader.where}: was fitted for another {name} (sum {expected[:12]}..., here "
+            f"{found[:12]}...); fit it again with: sightwords train calibration"
+        )
 
 
 def _doctest_curve() -> tuple[FloatArray, FloatArray, FloatArray, str, int]:

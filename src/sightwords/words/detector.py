@@ -77,7 +77,7 @@ class Detector:
             vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
         except VocabularyError as error:  # inside a bundle it is the bundle that is at fault
             raise BundleError(str(error)) from error
-        calibration = Calibration.load(folder) if calibrated else None
+        calibration = Calibration.load(folder, spec=spec) if calibrated else None
         network = Network(folder / NETWORK_NAME, threads=threads)
         return cls(spec, vocabulary, network, calibration, config=config)
 
