@@ -10,6 +10,7 @@ METEOR score; so this is a port of the rules of that time and not a dependency t
 
 from __future__ import annotations
 
+import functools
 import re
 
 VOWELS = "aeiouy"
@@ -79,6 +80,7 @@ _HAS_VOWEL = re.compile(f"[{VOWELS}]")
 _SHORT_SYLLABLE = re.compile(f"[^{VOWELS}][{VOWELS}][^{VOWELS}wxY]$|^[{VOWELS}][^{VOWELS}]$")
 
 
+@functools.lru_cache(maxsize=1 << 16)  # evaluations in one process share their words
 def stem(word: str) -> str:
     """The stem of a lower-case word; words of one or two characters are their own stem."""
     if word in WHOLE_WORDS:
