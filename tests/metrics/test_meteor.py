@@ -164,3 +164,26 @@ def test_a_wheel_without_its_data_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(meteor_data, "require", lambda *_, **__: Package)
     with pytest.raises(MissingExtraError, match=r"meteor-1\.5\.jar.*force-reinstall"):
         meteor(compare(("a dog", ["a dog"])))
+
+
+def test_values_of_the_jar() -> None:
+    """Written down from METEOR's jar, so that its data is put to use without Java too."""
+    pytest.importorskip("pycocoevalcap", reason="METEOR's data: sightwords[meteor]")
+    found = meteor(
+        compare(
+            (
+                "a man riding a wave on a surfboard",
+                ["a surfer rides a big wave", "a person surfing on a wave in the ocean"],
+            ),
+            (
+                "two dogs are playing with a ball in the grass",
+                ["a couple of puppies play with a ball on the lawn"],
+            ),
+            ("a black-and-white cat 's bed", ["the bed of a black and white cat"]),
+            ("", ["a dog"]),
+            ("a bus in front of a building", ["a bus in front of a building"]),
+        )
+    )
+    expected = [0.27042727488, 0.256285216502, 0.453560680076, 0.0, 1.0]
+    assert found.per_image == pytest.approx(expected, rel=0, abs=1e-11)
+    assert found.value == pytest.approx(0.353357491960, rel=0, abs=1e-11)
