@@ -26,7 +26,7 @@ from sightwords.metrics.word_ap import count_words, evaluate_words
 from sightwords.metrics.word_table import summarise
 from sightwords.settings import to_toml
 from sightwords.train.detector import fit_detector, save_weights, table_tokens
-from sightwords.train.table import build_table
+from sightwords.train.table import INDEX_NAME, build_table, open_table
 from sightwords.train.words import StepReport, score_images
 from sightwords.types import Example
 
@@ -55,6 +55,13 @@ RECIPES: dict[str, tuple[WordsConfig, int]] = {
     "decay": (DECAY, 224),
     "averaged": (AVERAGED, 224),
     "averaged-hot": (dataclasses.replace(AVERAGED, learning_rate=3e-4, head_rate=10.0), 224),
+    "cool": (dataclasses.replace(AVERAGED, learning_rate=7e-5, head_rate=40.0), 224),
+    "any-280": (dataclasses.replace(AVERAGED, labels="any"), 280),
+    "any-8": (dataclasses.replace(AVERAGED, labels="any", epochs=8), 224),
+    "any-wide-crops": (
+        dataclasses.replace(AVERAGED, labels="any", smallest_crop=0.8, jitter=0.1),
+        224,
+    ),
     "averaged-280": (AVERAGED, 280),
     "any-averaged": (dataclasses.replace(AVERAGED, labels="any"), 224),
     "whole": (dataclasses.replace(AVERAGED, pooling="whole_image", initial_bias=-4.0), 224),
@@ -72,8 +79,10 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     began = started = time.perf_counter()
     torch._dynamo.config.suppress_errors = True
-    train = build_table(_training(args.train), args.cache / "train", side_px=args.stored_px)
-    val = build_table(_validation(args.val), args.cache / "val", side_px=args.stored_px)
+    if not (args.cache / "val" / INDEX_NAME).exists():
+        build_table(_training(args.train), args.cache / "train", side_px=args.stored_px)
+        build_table(_validation(args.val), args.cache / "val", side_px=args.stored_px)
+    train, val = open_table(args.cache / "train"), open_table(args.cache / "val")
     words = json.loads(args.vocabulary.read_text(encoding="utf-8"))
     print(f"{len(train)} + {len(val)} images, {time.perf_counter() - started:.0f} s", flush=True)
     truth = count_words(table_tokens(val), words)

@@ -310,5 +310,5 @@ def _wrapped(
             network, device_ids=[device] if device.type == "cuda" else None
         )
     if compile_network:
-        module = torch.compile(module)  # type: ignore[assignment]
+        module = torch.compile(module, dynamic=False)  # type: ignore[assignment]
     return module
