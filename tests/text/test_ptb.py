@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightwords.text import ptb
-from sightwords.text.ptb import PUNCTUATION, clear_memo, ptb_tokens, tokenize, tokenize_all
+from sightwords.text.ptb import (
+    PUNCTUATION,
+    clear_memo,
+    ptb_tokens,
+    tokenize,
+    tokenize_all,
+    tokenize_file,
+)
 from sightwords.text.ptb_actions import Action
 from sightwords.text.ptb_automaton import Automaton, State
 from sightwords.text.ptb_lexer import lexer, to_units
@@ -193,3 +200,15 @@ def test_garbage_collection_is_left_as_found() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_file_shows_through_only_at_initials_and_at_its_end() -> None:
+    lines = ["letter C.", "The dog", "letter C.", "dogs", "Ave S. ", "A", "fun :)", "fun :)"]
+    alone = tokenize_all(lines)
+    together = tokenize_file(lines)
+    assert together[0] == ["letter", "c"]  # before a word that begins sentences
+    assert together[2] == alone[2] == ["letter", "c."]
+    assert together[4] == ["ave", "s"]
+    assert (together[6], together[7]) == (["fun", ":-rrb-"], ["fun", "-rrb-"])
+    assert [together[i] == alone[i] for i in (1, 3, 5)] == [True] * 3
+    assert tokenize_file([]) == []

@@ -31,7 +31,7 @@ def rouge_l(pairs: Comparison) -> Score:
     >>> round(rouge_l(pairs).value, 3)  # 'a dog' is in both: precision and recall 2/3
     0.667
     """
-    per_image = candidate_scores(pairs.table.sentences)
+    per_image = candidate_scores(pairs.sentences)
     return Score(
         metric="rouge_l",
         value=float(per_image.mean()),

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords._version import __version__
 from sightwords.errors import ScoreError
-from sightwords.metrics.ngrams import NgramTable, Tokens, count_ngrams
-from sightwords.text.ptb import TOKENIZER, tokenize_all
+from sightwords.metrics.ngrams import Interned, NgramTable, Tokens, count_ngrams, intern
+from sightwords.text.ptb import TOKENIZER, tokenize_file
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,9 @@ class Comparison:
         _refuse_wrong_shapes(candidates, references)
         _refuse_gaps(candidates, references)
         ids = tuple(candidates)
-        flat = tokenize_all([candidates[i] for i in ids])
-        flat_references = iter(tokenize_all([r for i in ids for r in references[i]]))
+        # Each side as one file, as the COCO tools write it: see `tokenize_file`.
+        flat = tokenize_file([candidates[i] for i in ids])
+        flat_references = iter(tokenize_file([r for i in ids for r in references[i]]))
         return cls(
             ids=ids,
             candidates=tuple(map(tuple, flat)),
@@ -72,7 +74,18 @@ class Comparison:
     @cached_property
     def table(self) -> NgramTable:
         """The n-gram counts, made on first use and kept."""
-        return count_ngrams([(candidate,) for candidate in self.candidates], self.references)
+        return count_ngrams(
+            [(_parted(candidate),) for candidate in self.candidates],
+            [tuple(map(_parted, of_image)) for of_image in self.references],
+        )
+
+    @cached_property
+    def sentences(self) -> Interned:
+        """The tokens as numbers, whole; the n-gram table's own unless that parted some."""
+        captions = chain(self.candidates, *self.references)
+        if any(_parted(tokens) is not tokens for tokens in captions):
+            return intern([(candidate,) for candidate in self.candidates], self.references)
+        return self.table.sentences
 
     @property
     def reference_counts(self) -> str:
@@ -106,6 +119,12 @@ def signature(metric: str, pairs: Comparison, **settings: object) -> str:
     parts += [f"images:{len(pairs.ids)}", f"refs:{pairs.reference_counts}"]
     parts += [f"tok:{pairs.tokenizer}", f"version:{__version__}"]
     return "|".join(parts)
+
+
+def _parted(tokens: Tokens) -> Tokens:
+    """Part tokens at no-break spaces (`1 1/2`), as the tools do for BLEU and CIDEr alone."""
+    line = " ".join(tokens)
+    return tuple(line.split()) if "\u00a0" in line else tokens
 
 
 def _refuse_wrong_shapes(
