@@ -211,4 +211,6 @@ def test_a_file_shows_through_only_at_initials_and_at_its_end() -> None:
     assert together[4] == ["ave", "s"]
     assert (together[6], together[7]) == (["fun", ":-rrb-"], ["fun", "-rrb-"])
     assert [together[i] == alone[i] for i in (1, 3, 5)] == [True] * 3
+    assert tokenize_file(["an A.", "", " ", "The dog"])[0] == ["an", "a"]
+    assert tokenize_file(["an A.", "The"])[0] == ["an", "a."]
     assert tokenize_file([]) == []

@@ -97,7 +97,7 @@ def tokenize_file(captions: Sequence[str]) -> list[list[str]]:
         if number == last:
             lists[number] = _cut_before(caption, "")
         elif caption[-1:] in ". " and _CLOSING_INITIAL.search(caption):
-            lists[number] = _cut_before(caption, "\n" + captions[number + 1].replace("\n", " "))
+            lists[number] = _cut_before(caption, _next_line(captions, number + 1))
     return lists
 
 
@@ -124,6 +124,17 @@ def _lexed(whole: str, start: int, stop: int) -> tuple[Tokens, int, int]:
 
 
 _CLOSING_INITIAL = re.compile(r"[^\W\d_]\.\s*$")
+
+
+def _next_line(captions: Sequence[str], number: int) -> str:
+    """What stands in the file from the end of a caption to that of the next one with text."""
+    lines = [""]
+    for caption in captions[number:]:
+        lines.append(caption.replace("\n", " "))
+        if caption.strip():
+            break
+    is_end = number + len(lines) - 1 == len(captions)
+    return "\n".join(lines) + ("" if is_end else "\n")
 
 
 def _cut_before(caption: str, following: str) -> list[str]:
