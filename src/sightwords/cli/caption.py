@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from sightwords.cli.help import HelpFormatter
 from sightwords.errors import ImageError
 from sightwords.pipeline import load
 from sightwords.samples import sample_paths
@@ -18,7 +19,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Write a caption for each photograph. This version carries no trained model "
         "yet and says so instead of captioning.",
         epilog="example: sightwords caption holiday/*.jpg\nexample: sightwords caption --samples",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("photographs", metavar="PHOTOGRAPH", nargs="*", help="an image file")
     parser.add_argument(

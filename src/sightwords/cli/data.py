@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 
+from sightwords.cli.help import HelpFormatter
 from sightwords.corpus import Corpus, Problem, open_corpus
 from sightwords.corpus.convert import EncodedImage, convert
 from sightwords.corpus.folder import stem
@@ -41,6 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="look into a caption corpus, or convert it to shards",
         description="Look into a caption corpus of any format, or convert it to shards.",
         epilog="example: sightwords data inspect my-photos.csv",
+        formatter_class=HelpFormatter,
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_inspect(verbs)
@@ -53,8 +55,10 @@ def _add_inspect(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="count images, captions and words, and name every problem",
         description="Count images, captions and words of a corpus, and name every problem with "
         "its remedy. Several sources are read as one corpus.",
-        epilog="examples: sightwords data inspect 'coco-{00..11}.tar'; "
-        "sightwords data inspect captions_val2014.json --images val2014 --problems bad.jsonl",
+        epilog="example: sightwords data inspect 'coco-{00..11}.tar'\n"
+        "example: sightwords data inspect captions_val2014.json --images val2014 "
+        "--problems bad.jsonl",
+        formatter_class=HelpFormatter,
     )
     _add_source_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -75,6 +79,7 @@ def _add_convert(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "Start a stopped run again with the same command: whole shards are kept.",
         epilog="example: sightwords data convert captions_val2014.json --images val2014 "
         "--out shards --format avif --max-side 384",
+        formatter_class=HelpFormatter,
     )
     _add_source_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for shards")

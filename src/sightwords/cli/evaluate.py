@@ -12,6 +12,7 @@ from sightwords.cli.evaluate_runs import (
     run_tables,
     run_words,
 )
+from sightwords.cli.help import HelpFormatter
 
 Subparsers = argparse._SubParsersAction
 
@@ -29,7 +30,7 @@ def add_parser(subparsers: Subparsers[argparse.ArgumentParser]) -> None:
         description="Score captions with the COCO metrics (no Java needed), score word "
         "detections, and assemble the paper's tables.",
         epilog="example: sightwords evaluate captions results.json --references coco-test-00.tar",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     verbs = parser.add_subparsers(title="what to evaluate", metavar="WHAT", required=True)
     _add_captions(verbs)
@@ -48,7 +49,7 @@ def _verb(
         help=about[0].lower() + about[1:].partition(".")[0],
         description=about,
         epilog=lines,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
 
 

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 
 from sightwords._version import __version__
-from sightwords.cli import caption, data, evaluate
+from sightwords.cli import caption, data, evaluate, words
+from sightwords.cli.help import HelpFormatter
 from sightwords.errors import SightwordsError
 
-VERBS = (caption, data, evaluate)
+VERBS = (caption, words, data, evaluate)
 """In the order of `--help`."""
 
 
@@ -26,7 +27,9 @@ def build_parser() -> argparse.ArgumentParser:
         prog="sightwords",
         description="Captions you can check: every word has a probability, a precision and a "
         "place in the image.",
-        epilog="example: sightwords data inspect my-photos.csv",
+        epilog="example: sightwords data inspect my-photos.csv\n"
+        "example: sightwords evaluate captions results.json --references captions_val2017.json",
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sightwords {__version__}")
     parser.add_argument(
@@ -55,6 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a folder that may not be written
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"sightwords: error: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("sightwords: interrupted", file=sys.stderr)
         return 130

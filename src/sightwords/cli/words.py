@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sightwords
+from sightwords.cli.help import HelpFormatter
 from sightwords.errors import BundleError, ImageError
 from sightwords.types import Box, DetectedWord, DetectedWords
 
@@ -35,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="example: sightwords words holiday/*.jpg --precision 0.7\n"
         "example: sightwords words dog.jpg --json\n"
         "example: sightwords words dog.jpg --words dog,frisbee --heatmap pictures",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("photographs", metavar="PHOTOGRAPH", nargs="+", help="an image file")
     parser.add_argument(
