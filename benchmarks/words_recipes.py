@@ -1,7 +1,8 @@
 """Which training recipe makes the best word detector? Trains each, judges it on validation images.
 
     python benchmarks/words_recipes.py --train 'coco-train-*.tar' 'flickr8k-train-*.tar' \
-        --val 'coco-val-*.tar' --weights dinov2-vits14/ --device cuda --out runs/recipes base soft
+        --val 'coco-val-*.tar' --vocabulary vocabulary.json --weights dinov2-vits14/ \
+        --device cuda --out runs/recipes base soft
 
 Prints AP and PHR (the authors' weighted forms) on the first half of the validation images by id
 hash; the calibration images (4,000 of the COCO training images, by id hash) are left out of
@@ -25,7 +26,10 @@ from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.metrics.word_ap import count_words, evaluate_words
 from sightwords.metrics.word_table import summarise
 from sightwords.settings import to_toml
-from sightwords.train.detector import fit_detector, save_weights, table_tokens
+from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+from sightwords.train.detector import fit_detector, save_weights
 from sightwords.train.table import INDEX_NAME, build_table, open_table
 from sightwords.train.words import StepReport, score_images
 from sightwords.types import Example
@@ -83,9 +87,10 @@ def main() -> None:
         build_table(_training(args.train), args.cache / "train", side_px=args.stored_px)
         build_table(_validation(args.val), args.cache / "val", side_px=args.stored_px)
     train, val = open_table(args.cache / "train"), open_table(args.cache / "val")
-    words = json.loads(args.vocabulary.read_text(encoding="utf-8"))
+    vocabulary = _vocabulary(args)
     print(f"{len(train)} + {len(val)} images, {time.perf_counter() - started:.0f} s", flush=True)
-    truth = count_words(table_tokens(val), words)
+    words = vocabulary.words
+    truth = count_words([list(map(tuple, tokenize_all(group))) for group in val.captions], words)
     for name in args.recipes:
         if time.perf_counter() - began > args.budget_seconds:
             print(f"{name}: no time left", flush=True)
@@ -95,7 +100,7 @@ def main() -> None:
         started = time.perf_counter()
         network = fit_detector(
             train,
-            words,
+            vocabulary,
             config,
             weights=args.weights,
             size_px=size_px,
@@ -140,12 +145,21 @@ def _validation(sources: Sequence[str]) -> Iterator[Example]:
     return (e for e in open_corpus(sources) if half_by_hash(e.id) == 0)
 
 
+def _vocabulary(args: argparse.Namespace) -> Vocabulary:
+    """The 1000 words of the COCO training captions, kept in a file."""
+    path: Path = args.vocabulary
+    if not path.exists():
+        coco = (e for e in open_corpus(args.train) if e.dataset == "coco")
+        save_vocabulary(Vocabulary.of_captions(c for e in coco for c in e.captions), path)
+    return load_vocabulary(path)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipes", nargs="*", default=list(RECIPES))
     parser.add_argument("--train", nargs="+", required=True)
     parser.add_argument("--val", nargs="+", required=True)
-    parser.add_argument("--vocabulary", type=Path, required=True, help="JSON list of words")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="made if absent")
     parser.add_argument("--weights", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true")

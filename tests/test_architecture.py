@@ -34,7 +34,7 @@ STRANGERS = {"words", "language", "metrics"}
 """Siblings that never import each other."""
 
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
-ONLY_IN = {"torch": {"train"}, "transformers": {"train"}, "onnxruntime": {"runtime"}}
+ONLY_IN = {"torch": {"train"}, "transformers": {"train"}, "onnxruntime": {"runtime", "train"}}
 
 
 def _modules() -> list[Path]:

@@ -14,35 +14,32 @@ from torch.nn import functional
 
 from sightwords.config import WordsConfig
 from sightwords.images import Normalization
+from sightwords.words.artefact import InputSpec
 
 
-def to_input(pixels: Tensor, size_px: int, normalization: Normalization) -> Tensor:
-    """(B, side, side, 3) uint8 -> (B, 3, size_px, size_px) normalised, nothing random."""
-    images = pixels.permute(0, 3, 1, 2).float()
-    if images.shape[-1] != size_px:
-        smaller = images.shape[-1] > size_px
-        images = functional.interpolate(
-            images, size=(size_px, size_px), mode="bilinear", antialias=smaller
-        )
-    return normalize(images, normalization)
-
-
-def augmented(
-    pixels: Tensor, size_px: int, normalization: Normalization, config: WordsConfig
+def network_input(
+    pixels: Tensor, content: Tensor, spec: InputSpec, config: WordsConfig | None = None
 ) -> Tensor:
-    """As `to_input`, with the random crop, mirror and light of each image drawn anew."""
-    if config.smallest_crop == 1 and not config.flip and config.jitter == 0:
-        return to_input(pixels, size_px, normalization)
+    """(B, side, side, 3) uint8 -> (B, 3, size_px, size_px) normalised.
+
+    `content` (B, 2) is the width and height of each image on its canvas. With `config`, crop,
+    mirror and light of each image are drawn anew from torch's generator.
+    """
     images = pixels.permute(0, 3, 1, 2).float()
-    grid = functional.affine_grid(
-        _crops(len(pixels), config, images.device),
-        [len(pixels), 3, size_px, size_px],
-        align_corners=False,
-    )
-    images = functional.grid_sample(
-        images, grid, mode="bilinear", padding_mode="reflection", align_corners=False
-    )
-    return normalize(_light(images, config.jitter), normalization)
+    if config is not None and is_random(config):
+        shares = content.float() / pixels.shape[1]
+        images = _light(_cropped(images, shares, spec.size_px, config), config.jitter)
+    elif images.shape[-1] != spec.size_px:
+        size = (spec.size_px, spec.size_px)
+        smaller = images.shape[-1] > spec.size_px
+        images = functional.interpolate(images, size=size, mode="bilinear", antialias=smaller)
+    images = normalize(images, spec.normalization)
+    return blank_padding(images, content, pixels.shape[1]) if spec.resize == "paper" else images
+
+
+def is_random(config: WordsConfig) -> bool:
+    """Whether training images differ from those served."""
+    return config.smallest_crop < 1 or config.flip or config.jitter > 0
 
 
 def normalize(images: Tensor, normalization: Normalization) -> Tensor:
@@ -64,22 +61,34 @@ def blank_padding(images: Tensor, content: Tensor, side_px: int) -> Tensor:
     return images * (inside_x & inside_y)
 
 
-def _crops(count: int, config: WordsConfig, device: torch.device) -> Tensor:
-    """(B, 2, 3) affine maps: a share of the area, a shape from 3:4 to 4:3, a place, a mirror."""
-    area = torch.empty(count, device=device).uniform_(config.smallest_crop, 1)
-    shape = torch.empty(count, device=device)
+def _cropped(images: Tensor, shares: Tensor, size_px: int, config: WordsConfig) -> Tensor:
+    grid = functional.affine_grid(
+        random_crops(shares, config), [len(images), 3, size_px, size_px], align_corners=False
+    )
+    return functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode="reflection", align_corners=False
+    )
+
+
+def random_crops(shares: Tensor, config: WordsConfig) -> Tensor:
+    """(B, 2, 3) affine maps: a share of the area, a shape from 3:4 to 4:3, a place, a mirror.
+
+    `shares` (B, 2) is how much of the canvas each image takes up; a crop stays inside it, and
+    fills it again.
+    """
+    area = torch.empty_like(shares[:, 0]).uniform_(config.smallest_crop, 1)
     span = math.log(4 / 3) if config.smallest_crop < 1 else 0.0
-    shape = shape.uniform_(-span, span).exp()
-    width = (area * shape).sqrt().clamp(max=1)
-    height = (area / shape).sqrt().clamp(max=1)
-    x = (torch.rand(count, device=device) * 2 - 1) * (1 - width)
-    y = (torch.rand(count, device=device) * 2 - 1) * (1 - height)
-    mirror = torch.ones(count, device=device)
+    shape = torch.empty_like(area).uniform_(-span, span).exp()
+    size = torch.stack([area * shape, area / shape], dim=1).sqrt().clamp(max=1)  # width, height
+    place = (torch.rand_like(size) * 2 - 1) * (1 - size)
+    scale = size.clone()
     if config.flip:
-        mirror -= 2 * (torch.rand(count, device=device) < 0.5).float()
-    zero = torch.zeros(count, device=device)
-    rows = [width * mirror, zero, x, zero, height, y]
-    return torch.stack(rows, dim=1).view(count, 2, 3)
+        scale[:, 0] *= 1 - 2 * (torch.rand_like(area) < 0.5).float()
+    # Seen from the middle of the image; from that of the canvas it lies up and to the left.
+    offset = scale * (1 - shares) + (place + 1) * shares - 1
+    maps = torch.zeros(len(shares), 2, 3, device=shares.device)
+    maps[:, 0, 0], maps[:, 1, 1], maps[:, :, 2] = scale[:, 0], scale[:, 1], offset
+    return maps
 
 
 def _light(images: Tensor, jitter: float) -> Tensor:

@@ -6,15 +6,13 @@ table of images + captions -> targets -> trained network -> weights on disk, sco
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from sightwords.config import WordsConfig
 from sightwords.errors import require
 from sightwords.files import atomic_path
-from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.backbones import build_backbone
 from sightwords.train.labels import caption_targets
 from sightwords.train.network import WordNetwork
@@ -28,7 +26,11 @@ def new_network(
     """An untrained detector on a pretrained backbone."""
     torch.manual_seed(config.seed)
     backbone = build_backbone(
-        config.backbone, weights=weights, size_px=size_px, drop_path=config.drop_path
+        config.backbone,
+        weights=weights,
+        size_px=size_px,
+        drop_path=config.drop_path,
+        grid=config.grid,
     )
     return WordNetwork(
         backbone,
@@ -41,7 +43,7 @@ def new_network(
 
 def fit_detector(
     table: ImageTable,
-    words: Sequence[str],
+    vocabulary: Vocabulary,
     config: WordsConfig,
     *,
     weights: str | None,
@@ -51,9 +53,9 @@ def fit_detector(
     compile_network: bool = False,
     progress: Progress | None = None,
 ) -> WordNetwork:
-    """Train a detector of `words` on every image of the table."""
-    network = new_network(config, len(words), weights=weights, size_px=size_px)
-    targets = caption_targets(table_tokens(table), words, labels=config.labels)
+    """Train a detector of the vocabulary's words on every image of the table."""
+    network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
+    targets = caption_targets(table.captions, vocabulary, labels=config.labels)
     return train_words(
         network,
         table,
@@ -66,29 +68,14 @@ def fit_detector(
     )
 
 
-def table_tokens(table: ImageTable) -> list[list[tuple[str, ...]]]:
-    """The captions of each image as tokens."""
-    flat = iter(tokenize_all([caption for group in table.captions for caption in group]))
-    return [[tuple(next(flat)) for _ in group] for group in table.captions]
-
-
-def select_rows(table: ImageTable, rows: Sequence[int]) -> ImageTable:
-    """The images of these rows as a table of their own, in memory."""
-    return ImageTable(
-        pixels=table.pixels[np.asarray(rows)],
-        content=table.content[np.asarray(rows)],
-        ids=tuple(table.ids[row] for row in rows),
-        captions=tuple(table.captions[row] for row in rows),
-        resize=table.resize,
-    )
-
-
 def save_weights(network: WordNetwork, path: str | os.PathLike[str]) -> None:
     """Half-precision weights as safetensors."""
     files = require("safetensors.torch", extra="train", purpose="saving weights")
     state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
     with atomic_path(path) as temporary:
-        files.save_file(state, temporary)
+        mode = temporary.stat().st_mode
+        files.save_file(state, temporary)  # makes a new file that only its owner may read
+        temporary.chmod(mode)
 
 
 def load_weights(network: WordNetwork, path: str | os.PathLike[str]) -> WordNetwork:

@@ -1,6 +1,6 @@
 """What captions teach about words: targets of detector training (section 3.1).
 
-Input: the tokenised captions of each image. Output: (N, V) targets in [0, 1].
+Input: the captions of each image. Output: (N, V) targets in [0, 1].
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from typing import Literal
 
 import numpy as np
 
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.types import FloatArray
+
+CAPTIONS = 5
+"""The authors' labels look at the first five captions of an image."""
 
 
 def caption_targets(
-    captions: Sequence[Sequence[Sequence[str]]],
-    words: Sequence[str],
+    captions: Sequence[Sequence[str]],
+    vocabulary: Vocabulary,
     *,
     labels: Literal["any", "fraction"] = "any",
-    first: int = 5,
+    captions_per_image: int = CAPTIONS,
 ) -> FloatArray:
     """1 where any of the first captions has the word, or the share of them that do.
 
@@ -26,18 +30,16 @@ def caption_targets(
     the captions it has. Under `any`, the paper's form, words its missing captions would have
     named count as absent.
 
-    >>> captions = [[("a", "dog"), ("a", "cat")], [("dog",)]]
-    >>> caption_targets(captions, ["a", "dog"], labels="fraction").tolist()
+    >>> vocabulary = Vocabulary(("a", "dog"), (3, 2), 7)
+    >>> captions = [["A dog.", "a cat"], ["dog"]]
+    >>> caption_targets(captions, vocabulary, labels="fraction").tolist()
     [[1.0, 0.5], [0.0, 1.0]]
-    >>> caption_targets(captions, ["a", "dog"]).tolist()
+    >>> caption_targets(captions, vocabulary).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
     """
-    column = {word: number for number, word in enumerate(words)}
-    targets = np.zeros((len(captions), len(words)), dtype=np.float32)
-    for row, of_image in zip(targets, captions, strict=True):
-        used = of_image[:first]
-        for caption in used:
-            for token in set(caption) & column.keys():
-                row[column[token]] += 1
-        row /= max(1, len(used))
-    return targets if labels == "fraction" else np.ceil(targets)
+    counts = vocabulary.mentions(captions, captions_per_image=captions_per_image)
+    if labels == "any":
+        return (counts > 0).astype(np.float32)
+    used = [max(1, min(len(of_image), captions_per_image)) for of_image in captions]
+    shares: FloatArray = counts.astype(np.float32) / np.array(used, dtype=np.float32)[:, None]
+    return shares

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from sightwords.errors import ConfigError
 from sightwords.train.backbones.base import Backbone
 
 
@@ -36,6 +37,7 @@ class WordNetwork(nn.Module):
         self.backbone = backbone
         self.pooling = pooling
         self.dropout = nn.Dropout(dropout)
+        backbone.set_dropout(dropout)
         width = backbone.region_dim if pooling == "noisy_or" else backbone.whole_dim
         self.head = nn.Linear(width, words)  # fc8; Linear so that it is a 1 x 1 convolution
         nn.init.normal_(self.head.weight, 0.0, 0.001)
@@ -45,11 +47,21 @@ class WordNetwork(nn.Module):
         """(B, 3, S, S) normalised -> logits in float32 whatever the precision."""
         if self.pooling == "noisy_or":
             regions, features = self.backbone(images)
+            self._check_grid(regions)
             logits = self.head(self.dropout(regions)).float()
             return WordOutput(logits, logits, features.float())
         regions, image, features = self.backbone.whole(images)
         image_logits = self.head(self.dropout(image)).float()[:, None, None]
         return WordOutput(self.head(regions).float(), image_logits, features.float())
+
+    def _check_grid(self, regions: Tensor) -> None:
+        grid = self.backbone.grid
+        if regions.shape[1:] != (grid.rows, grid.columns, self.backbone.region_dim):
+            raise ConfigError(
+                f"{type(self.backbone).__name__} gives regions of shape {tuple(regions.shape[1:])} "
+                f"at {self.backbone.input.size_px} px; expected {grid.rows} x {grid.columns} x "
+                f"{self.backbone.region_dim}: change size_px or the backbone's grid"
+            )
 
     def groups(self) -> list[list[nn.Parameter]]:
         """Parameters from the input upwards; the last group is what starts from nothing."""

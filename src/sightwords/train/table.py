@@ -3,34 +3,35 @@
 Stage: input of detector training (section 3.1). Input: examples. Output: an `ImageTable`.
 Decoding a JPEG costs a hundred times a row's read, and training visits each image many times, so
 the pixels are decoded by all cores once, stored as (N, side, side, 3), and memory-mapped.
+Threads do it: Pillow lets go of Python's lock while it decodes and resizes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from sightwords.corpus.parallel import default_workers, ordered_map
 from sightwords.errors import CorpusError, ImageError
 from sightwords.files import write_text
-from sightwords.images import ImageSource, decode, fit_size, resize, to_array
+from sightwords.images import decode, fit_size, resize, to_array
 from sightwords.types import Example
+from sightwords.words.artefact import Resize
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 Progress = Callable[[int], None]
+Canvas = tuple[bytes, tuple[int, int]]
+"""Pixels, and the width and height of the image among them."""
 
 INDEX_NAME = "index.json"
 PIXELS_NAME = "pixels.raw"
@@ -46,7 +47,7 @@ class ImageTable:
     """(N, 2) width and height of the image on its canvas; the rest is padding."""
     ids: tuple[str, ...]
     captions: tuple[tuple[str, ...], ...]
-    resize: Literal["square", "paper"]
+    resize: Resize
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -56,13 +57,23 @@ class ImageTable:
         """Side of the square canvas."""
         return int(self.pixels.shape[1])
 
+    def select(self, rows: Sequence[int]) -> ImageTable:
+        """The images of these rows as a table of their own, in memory."""
+        return ImageTable(
+            pixels=self.pixels[np.asarray(rows)],
+            content=self.content[np.asarray(rows)],
+            ids=tuple(self.ids[row] for row in rows),
+            captions=tuple(self.captions[row] for row in rows),
+            resize=self.resize,
+        )
+
 
 def build_table(
     examples: Iterable[Example],
     directory: str | os.PathLike[str],
     *,
     side_px: int,
-    resize: Literal["square", "paper"] = "square",
+    resize: Resize = "square",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ImageTable:
@@ -74,8 +85,8 @@ def build_table(
     folder.mkdir(parents=True, exist_ok=True)
     kept: list[Example] = []
     sizes: list[tuple[int, int]] = []
-    raw = folder / PIXELS_NAME
-    with raw.open("wb") as file:
+    (folder / INDEX_NAME).unlink(missing_ok=True)
+    with (folder / PIXELS_NAME).open("wb") as file:
         for example, result in _decoded(examples, side_px, resize, workers):
             if isinstance(result, str):
                 log.warning("left out %s: %s", example.id, result)
@@ -104,6 +115,9 @@ def open_table(directory: str | os.PathLike[str]) -> ImageTable:
     try:
         index = json.loads((folder / INDEX_NAME).read_text(encoding="utf-8"))
         shape = (len(index["ids"]), index["side_px"], index["side_px"], 3)
+        stored = (folder / PIXELS_NAME).stat().st_size
+        if stored != np.prod(shape):
+            raise ValueError(f"{stored} bytes of pixels for {len(index['ids'])} images")
         pixels = np.memmap(folder / PIXELS_NAME, dtype=np.uint8, mode="r", shape=shape)
     except FileNotFoundError as error:
         raise CorpusError(f"{folder}: holds no finished image table; build it again") from error
@@ -124,7 +138,7 @@ def cached_table(
     *,
     key: str,
     side_px: int,
-    resize: Literal["square", "paper"] = "square",
+    resize: Resize = "square",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ImageTable:
@@ -139,39 +153,19 @@ def cached_table(
 
 
 def _decoded(
-    examples: Iterable[Example],
-    side_px: int,
-    mode: Literal["square", "paper"],
-    workers: int | None,
-) -> Iterator[tuple[Example, tuple[bytes, tuple[int, int]] | str]]:
+    examples: Iterable[Example], side_px: int, mode: Resize, workers: int | None
+) -> Iterator[tuple[Example, Canvas | str]]:
     """Each example with its canvas and content size, or with what is wrong; in order."""
     with_image = (e for e in examples if e.image is not None)
-    # fork is not safe beside torch's threads; spawn is, and costs a second once
-    pool = ProcessPoolExecutor(workers or os.cpu_count(), mp_context=get_context("spawn"))
-    with pool:
-        pending: list[tuple[list[Example], Future[list[tuple[bytes, tuple[int, int]] | str]]]] = []
-        for batch in _batches(with_image, 32):
-            images: list[ImageSource] = [e.image for e in batch if e.image is not None]
-            pending.append((batch, pool.submit(_canvases, images, side_px, mode)))
-            if len(pending) >= 64:  # bounds the memory held by decoded images
-                done, future = pending.pop(0)
-                yield from zip(done, future.result(), strict=True)
-        for done, future in pending:
-            yield from zip(done, future.result(), strict=True)
+    draw = partial(_canvas, side_px=side_px, mode=mode)
+    return ordered_map(draw, with_image, workers=workers or default_workers())
 
 
-def _canvases(
-    images: list[ImageSource], side_px: int, mode: Literal["square", "paper"]
-) -> list[tuple[bytes, tuple[int, int]] | str]:
-    return [_canvas(image, side_px, mode) for image in images]
-
-
-def _canvas(
-    source: ImageSource, side_px: int, mode: Literal["square", "paper"]
-) -> tuple[bytes, tuple[int, int]] | str:
+def _canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
     """The image on its square canvas as bytes, with its size there; or the error as text."""
+    assert example.image is not None
     try:
-        image = decode(source)
+        image = decode(example.image)
     except ImageError as error:
         return str(error)
     if mode == "square":
@@ -183,9 +177,3 @@ def _canvas(
         canvas.paste(resize(image, size, resample="bilinear"), (0, 0))
         image = canvas
     return to_array(image).tobytes(), size
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch

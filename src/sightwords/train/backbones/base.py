@@ -43,6 +43,9 @@ class Backbone(nn.Module):
         """Parameters that start from nothing and learn at the head's rate."""
         return []
 
+    def set_dropout(self, share: float) -> None:
+        """Use the head's share in dropout layers of the backbone's own, where it has any."""
+
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """As `forward`; here for its type."""
         result: tuple[Tensor, Tensor] = super().__call__(*args, **kwargs)

