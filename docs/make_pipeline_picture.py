@@ -25,6 +25,7 @@ STAGES = (
 
 
 def main() -> None:
+    """Draw and save the picture."""
     picture = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
     draw = ImageDraw.Draw(picture)
     picture.paste(_photograph(), (30, 20))
