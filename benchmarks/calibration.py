@@ -1,0 +1,122 @@
+"""Does "precision .8" mean .8? Fit a calibration on held-out scores, measure it on other images.
+
+    python benchmarks/calibration.py DETECTOR --fit runs/held-out/scores.npz \
+        --fit-captions coco-train.jsonl.gz --test runs/words-test/scores.npz \
+        --test-captions coco-test-00.tar --plot reliability.png --save
+
+Scores are written by `benchmarks/words.py`. Over all pairs of image and word at or above the word's
+threshold for p (closed-class words, topped-up words and words more common than p left out), the
+share of pairs that are right should be p. Images with fewer than five captions are left out: in
+them right words look wrong. `--save` writes the first method's calibration into DETECTOR.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.corpus import open_corpus
+from sightwords.errors import require
+from sightwords.evaluate.grid import Grid
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.word_scores import read_word_scores
+from sightwords.metrics.word_ap import CAPTIONS, count_words
+from sightwords.text.ptb import tokenize_all
+from sightwords.words.calibration_fit import fit_calibration
+from sightwords.words.reliability import PROMISES, Reliability, reliability
+
+WITHIN = 0.03
+"""How far from its promise a precision may be."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores and labels of the images that have five captions."""
+
+    scores: npt.NDArray[np.float64]
+    labels: npt.NDArray[np.bool_]
+    words: tuple[str, ...]
+
+
+def main() -> None:
+    args = arguments()
+    fit = read(args.fit, args.fit_captions)
+    test = read(args.test, args.test_captions)
+    print(f"fitted on {len(fit.scores)} images, measured on {len(test.scores)}\n")
+    measured: dict[str, list[Reliability]] = {}
+    for method in args.methods:
+        calibration = fit_calibration(fit.scores, fit.labels, method=method)
+        measured[method] = reliability(calibration, test.scores, test.labels, test.words)
+        if args.save and method == args.methods[0]:
+            calibration.save(args.detector)
+    print(grid(measured).markdown())
+    if args.plot:
+        plot(measured, args.plot)
+
+
+def read(scores: Path, captions: Sequence[str]) -> Scored:
+    """Bring scores and captions together by id."""
+    table = read_word_scores(scores)
+    said = {canonical_id(e.id): e.captions for e in open_corpus(captions)}
+    rows = [row for row, key in enumerate(table.ids) if len(said.get(key, ())) >= CAPTIONS]
+    if not rows:
+        raise SystemExit(f"{scores}: no image of it has five captions in {', '.join(captions)}")
+    tokens = [tokenize_all(said[table.ids[row]][:CAPTIONS]) for row in rows]
+    counts = count_words([[tuple(t) for t in of_image] for of_image in tokens], table.words)
+    return Scored(table.scores[rows], counts.counts > 0, table.words)
+
+
+def grid(measured: Mapping[str, Sequence[Reliability]]) -> Grid:
+    """A row a method: the measured precision beside each promised one."""
+    rows = []
+    for method, found in measured.items():
+        worst = max(abs(r.measured - r.promised) for r in found)
+        shares = [f"{r.measured:.3f}" for r in found]
+        rows.append((method, *shares, f"{100 * worst:.1f}", "yes" if worst <= WITHIN else "no"))
+        rows.append((f"{method}: pairs", *(str(r.pairs) for r in found), "", ""))
+        rows.append((f"{method}: words", *(str(r.words) for r in found), "", ""))
+    header = ("promised", *(f"{p:.1f}" for p in PROMISES), "largest gap, points", "within 3")
+    return Grid(header, tuple(rows), title="Measured precision of what is promised")
+
+
+def plot(measured: Mapping[str, Sequence[Reliability]], path: Path) -> None:
+    """Promised against measured, with the band of three points."""
+    matplotlib = require("matplotlib", extra="eval", purpose="the reliability plot")
+    matplotlib.use("Agg")
+    pyplot = require("matplotlib.pyplot", extra="eval", purpose="the reliability plot")
+    figure, axes = pyplot.subplots(figsize=(5, 5), layout="constrained")
+    ends = np.array([0.42, 0.98])
+    axes.fill_between(ends, ends - WITHIN, ends + WITHIN, color="0.88", label="within 3 points")
+    axes.plot(ends, ends, color="0.5", linewidth=1)
+    for (method, found), mark in zip(measured.items(), "os^v", strict=False):
+        promised = [r.promised for r in found]
+        axes.plot(promised, [r.measured for r in found], marker=mark, label=method)
+    axes.set(xlabel="promised precision", ylabel="measured precision", xlim=ends, ylim=ends)
+    axes.set_aspect("equal")
+    axes.legend(loc="upper left", frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("detector", type=Path, help="where --save writes calibration.json")
+    parser.add_argument("--fit", type=Path, required=True, help="scores.npz of held-out images")
+    parser.add_argument("--fit-captions", nargs="+", required=True)
+    parser.add_argument("--test", type=Path, required=True, help="scores.npz of other images")
+    parser.add_argument("--test-captions", nargs="+", required=True)
+    parser.add_argument("--methods", nargs="+", default=["shrunk", "paper"])
+    parser.add_argument("--plot", type=Path, help="a picture file")
+    parser.add_argument("--save", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
