@@ -212,7 +212,7 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
 REAL = os.environ.get("SIGHTWORDS_DATA")
 
 
-@pytest.mark.skipif(REAL is None, reason="SIGHTWORDS_DATA is not set")
+@pytest.mark.real_data
 @pytest.mark.parametrize(
     ("name", "examples", "captions"),
     [

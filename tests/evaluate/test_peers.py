@@ -14,7 +14,7 @@ CIDER = [0.805, 0.830, 0.870, 0.899, 0.939, 1.000, 1.016, 1.076, 1.108]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA, reason="SIGHTWORDS_DATA names no folder")
+@pytest.mark.real_data
 def test_nine_peers_on_coco_test() -> None:
     folder = Path(str(DATA))
     references = load_references(folder / "coco-test-00.tar")

@@ -65,10 +65,9 @@ def test_a_broken_line_is_named(judgements: ModuleType, directory: Path) -> None
         judgements.read_crowdflower(directory)
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 def test_published_expert_values(judgements: ModuleType) -> None:
-    if "SIGHTWORDS_DATA" not in os.environ:
-        pytest.skip("SIGHTWORDS_DATA does not name the directory of flickr8k-judgements")
     pytest.importorskip("scipy")
     with_meteor = importlib.util.find_spec("pycocoevalcap") is not None
     directory = Path(os.environ["SIGHTWORDS_DATA"]) / "flickr8k-judgements"

@@ -119,8 +119,6 @@ Corpus = tuple[dict[str, list[str]], Texts]
 
 @pytest.fixture(scope="module")
 def coco_test() -> Corpus:
-    if "SIGHTWORDS_DATA" not in os.environ:
-        pytest.skip("SIGHTWORDS_DATA does not name the directory of coco-test-00.tar")
     if shutil.which("java") is None:
         pytest.skip("no java on the path")
     references = {}
@@ -134,6 +132,7 @@ def coco_test() -> Corpus:
     return references, by_java(references)
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
 def test_published_systems_on_coco_test(peer: str, coco_test: Corpus) -> None:

@@ -156,10 +156,7 @@ def test_made_up_sentences() -> None:
 
 
 def data_folder() -> Path:
-    folder = os.environ.get("SIGHTWORDS_DATA")
-    if not folder:
-        pytest.skip("set SIGHTWORDS_DATA to compare on real captions")
-    return Path(folder)
+    return Path(os.environ["SIGHTWORDS_DATA"])
 
 
 def captions_of(shard: str) -> dict[str, list[str]]:
@@ -175,6 +172,7 @@ PEERS = (
 )
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("peer", PEERS)
 def test_published_systems(peer: str) -> None:
@@ -185,6 +183,7 @@ def test_published_systems(peer: str) -> None:
     check(list(zip(pairs.candidates, pairs.references, strict=True)))
 
 
+@pytest.mark.real_data
 @pytest.mark.slow
 @pytest.mark.parametrize("shard", ["flickr8k-test-00.tar", "pascal1k-00.tar"])
 @pytest.mark.parametrize("shuffled", [False, True])

@@ -112,7 +112,7 @@ def made_up(count: int) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("SIGHTWORDS_DATA" not in os.environ, reason="SIGHTWORDS_DATA is not set")
+@pytest.mark.real_data
 @pytest.mark.skipif(shutil.which("java") is None, reason="java is not on the PATH")
 def test_every_caption_of_the_data() -> None:
     data = Path(os.environ["SIGHTWORDS_DATA"])

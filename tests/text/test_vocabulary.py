@@ -182,7 +182,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("SIGHTWORDS_DATA" not in os.environ, reason="SIGHTWORDS_DATA is not set")
+@pytest.mark.real_data
 def test_a_thousand_words_cover_92_percent_of_coco() -> None:
     import gzip
     import json
