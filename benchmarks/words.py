@@ -43,11 +43,13 @@ def main() -> None:
         write_word_scores(args.out / "scores.npz", table)
     else:
         table = read_word_scores(args.scores)
+    # People's agreement with each other, which AP and PHR are built on, needs two captions.
+    references = {canonical_id(e.id): e.captions for e in examples if len(e.captions) > 1}
     report = evaluate_words(
         table,
-        {canonical_id(e.id): e.captions for e in examples},
+        references,
         vocabulary=args.detector / VOCABULARY_NAME,
-        subset=args.scores is not None,
+        subset=args.scores is not None or len(references) < len(examples),
         name=args.name or args.detector.name,
     )
     save_words(report, args.out)
