@@ -90,7 +90,7 @@ Found = tuple[dict[str, float], float, list[float]]
 
 def by_sightwords(candidates: Captions, references: Captions, *, java: bool = False) -> Found:
     from sightwords.metrics.meteor import meteor
-    from sightwords.metrics.meteor_java import meteor_java
+    from sightwords.metrics.meteor.java import meteor_java
     from sightwords.metrics.score import Comparison
 
     start = time.perf_counter()

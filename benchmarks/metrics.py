@@ -173,7 +173,7 @@ def time_meteor(candidates: Candidates, references: References) -> None:
         print("METEOR: not built yet")
         return
     from sightwords.metrics.meteor import meteor
-    from sightwords.metrics.meteor_java import meteor_java
+    from sightwords.metrics.meteor.java import meteor_java
 
     pairs = Comparison.of(candidates, references)
     clock = Clock()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sightwords.errors import MissingExtraError
-from sightwords.metrics import meteor_data
+from sightwords.metrics.meteor import data as meteor_data
 from sightwords.metrics.meteor import image_statistics, meteor, score
-from sightwords.metrics.meteor_data import MeteorData, Synonyms
-from sightwords.metrics.meteor_paraphrases import ParaphraseTable, read_table
+from sightwords.metrics.meteor.data import MeteorData, Synonyms
+from sightwords.metrics.meteor.paraphrases import ParaphraseTable, read_table
 from sightwords.metrics.score import Comparison
 
 DATA = MeteorData(
@@ -108,9 +108,9 @@ def test_the_corpus_is_scored_as_one_and_perfect_images_add_no_chunk(
     table: ParaphraseTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = compare(("dog runs", ["dog runs"]), ("dog sits", ["dog lies"]))
-    monkeypatch.setattr("sightwords.metrics.meteor.meteor_files", lambda: FILES)
-    monkeypatch.setattr("sightwords.metrics.meteor.load_data", lambda _: DATA)
-    monkeypatch.setattr("sightwords.metrics.meteor.load_table", lambda _: table)
+    monkeypatch.setattr("sightwords.metrics.meteor.metric.meteor_files", lambda: FILES)
+    monkeypatch.setattr("sightwords.metrics.meteor.metric.load_data", lambda _: DATA)
+    monkeypatch.setattr("sightwords.metrics.meteor.metric.load_table", lambda _: table)
     found = meteor(pairs)
     assert found.value == pytest.approx(0.75 * (1 - 0.6 * (1 / 3) ** 0.2))  # 3 of 4 words, 1 chunk
     assert found.per_image == pytest.approx([1.0, 0.5 * (1 - 0.6)])
@@ -139,7 +139,7 @@ def test_images_in_batches_score_as_in_one(
 ) -> None:
     pairs = compare(*((f"a dog {i % 3} sofa", [f"a couch {i % 2}", "dogs"]) for i in range(10)))
     at_once = image_statistics(pairs, DATA, table)
-    monkeypatch.setattr("sightwords.metrics.meteor._IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr("sightwords.metrics.meteor.metric._IMAGES_AT_ONCE", 3)
     assert image_statistics(pairs, DATA, table).tolist() == at_once.tolist()
 
 

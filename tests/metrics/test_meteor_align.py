@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightwords.metrics import meteor_beam
-from sightwords.metrics.meteor_align import Match, Path, align
-from sightwords.metrics.meteor_beam import align_all
-from sightwords.metrics.meteor_match import Matches
+from sightwords.metrics.meteor import beam as meteor_beam
+from sightwords.metrics.meteor.align import Match, Path, align
+from sightwords.metrics.meteor.beam import align_all
+from sightwords.metrics.meteor.match import Matches
 
 
 def matches_of(pairs: list[list[Match]]) -> Matches:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sightwords.errors import ExternalToolError
-from sightwords.metrics import meteor_java as module
-from sightwords.metrics.meteor_java import Conversation, meteor_java
+from sightwords.metrics.meteor import java as module
+from sightwords.metrics.meteor.java import Conversation, meteor_java
 from sightwords.metrics.score import Comparison
 
 ECHO = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)"

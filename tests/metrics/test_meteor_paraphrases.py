@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from sightwords.errors import ExternalToolError
-from sightwords.metrics import meteor_cache, meteor_paraphrases
-from sightwords.metrics.meteor_cache import cache_folder, load_table
-from sightwords.metrics.meteor_hash import U64, SpanHasher
-from sightwords.metrics.meteor_paraphrases import ParaphraseTable, read_table
+from sightwords.metrics.meteor import cache as meteor_cache
+from sightwords.metrics.meteor import paraphrases as meteor_paraphrases
+from sightwords.metrics.meteor.cache import cache_folder, load_table
+from sightwords.metrics.meteor.hash import U64, SpanHasher
+from sightwords.metrics.meteor.paraphrases import ParaphraseTable, read_table
 
 ENTRIES = [
     ("a dog", "the dog"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sightwords.metrics.meteor_stem import stem
-from sightwords.metrics.meteor_text import normalize, sentence_text
+from sightwords.metrics.meteor.stem import stem
+from sightwords.metrics.meteor.text import normalize, sentence_text
 
 STEMS = """
     a a, at at, as as, skis ski, dying die, sky sky, news news, bias bias, only onli, ugly ugli,

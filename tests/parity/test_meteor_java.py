@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from sightwords.metrics.meteor import meteor
-from sightwords.metrics.meteor_data import meteor_files
-from sightwords.metrics.meteor_java import meteor_java
+from sightwords.metrics.meteor.data import meteor_files
+from sightwords.metrics.meteor.java import meteor_java
 from sightwords.metrics.ngrams import Tokens
 from sightwords.metrics.score import Comparison
 from sightwords.text.ptb import tokenize_all

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightwords.text import ptb
 from sightwords.text.ptb import (
     PUNCTUATION,
     clear_memo,
@@ -21,10 +20,11 @@ from sightwords.text.ptb import (
     tokenize_all,
     tokenize_file,
 )
-from sightwords.text.ptb_actions import Action
-from sightwords.text.ptb_automaton import Automaton, State
-from sightwords.text.ptb_lexer import lexer, to_units
-from sightwords.text.ptb_rules import RULES
+from sightwords.text.ptb import captions as ptb
+from sightwords.text.ptb.actions import Action
+from sightwords.text.ptb.automaton import Automaton, State
+from sightwords.text.ptb.lexer import lexer, to_units
+from sightwords.text.ptb.rules import RULES
 
 CASES: dict[str, list[tuple[str, str]]] = json.loads(
     (Path(__file__).parent / "ptb_cases.json").read_text(encoding="utf-8")

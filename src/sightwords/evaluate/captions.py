@@ -143,7 +143,7 @@ def _scorers(
 
     def meteor(pairs: Comparison) -> Sequence[Score]:
         if meteor_java:
-            from sightwords.metrics.meteor_java import meteor_java as with_jar
+            from sightwords.metrics.meteor.java import meteor_java as with_jar
 
             return (with_jar(pairs),)
         from sightwords.metrics.meteor import meteor as without_java

@@ -4,7 +4,7 @@ These are the rules of the Stanford PTB tokeniser as CoreNLP 3.4.1 has them with
 `-preserveLines -lowerCase`, the form in which the COCO caption tools run it. Order matters twice:
 the rule that matches most characters, its context included, wins; of equals, the first.
 
-Patterns are written in the notation of `ptb_patterns.py`: a bare letter stands for both cases,
+Patterns are written in the notation of `patterns.py`: a bare letter stands for both cases,
 a letter in brackets only for itself.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightwords.text.ptb_actions import (
+from sightwords.text.ptb.actions import (
     Action,
     ampersand,
     bracketed,
@@ -31,8 +31,8 @@ from sightwords.text.ptb_actions import (
     printed,
     without_soft_hyphens,
 )
-from sightwords.text.ptb_characters import CAPITALS, DIGITS, LETTERS, WORD_MARKS
-from sightwords.text.ptb_patterns import OneOf, Pattern, parse
+from sightwords.text.ptb.characters import CAPITALS, DIGITS, LETTERS, WORD_MARKS
+from sightwords.text.ptb.patterns import OneOf, Pattern, parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.meteor_data import MeteorData
-from sightwords.metrics.meteor_hash import I64, U64, SpanHasher
-from sightwords.metrics.meteor_paraphrases import LONGEST_PHRASE, ParaphraseTable
-from sightwords.metrics.meteor_stem import stem
+from sightwords.metrics.meteor.data import MeteorData
+from sightwords.metrics.meteor.hash import I64, U64, SpanHasher
+from sightwords.metrics.meteor.paraphrases import LONGEST_PHRASE, ParaphraseTable
+from sightwords.metrics.meteor.stem import stem
 
 EXACT, STEM, SYNONYM, PARAPHRASE, REVERSE_PARAPHRASE = range(5)
 """The order in which METEOR lists matches; the last two are one module to its scores."""

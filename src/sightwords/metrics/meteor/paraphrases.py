@@ -1,7 +1,7 @@
 """METEOR's paraphrase table: which of the phrases at hand are paraphrases of each other.
 
 The table has 5.3 million entries, 62 MB compressed; METEOR's jar spends most of its time and 1.4 GB
-on loading it. Here a phrase is its hash (`meteor_hash`), and the table three columns of numbers.
+on loading it. Here a phrase is its hash (`hash.py`), and the table three columns of numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.errors import ExternalToolError
-from sightwords.metrics.meteor_hash import I64, NEWLINE, U64, SpanHasher
+from sightwords.metrics.meteor.hash import I64, NEWLINE, U64, SpanHasher
 
 LONGEST_PHRASE = 7
 """Words; no phrase of METEOR's English table is longer."""

@@ -3,7 +3,7 @@
 "Meteor Universal: Language Specific Translation Evaluation for Any Target Language", with the
 English ranking parameters, as pycocoevalcap runs it (`-l en -norm`): comparison -> score.
 
-A candidate is aligned with each of its references (`meteor_match`, `meteor_align`); the reference
+A candidate is aligned with each of its references (`match.py`, `align.py`); the reference
 that scores best counts. The corpus score is not the mean of the images' scores: the counts of all
 images are added up and scored as if they were one.
 """
@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.meteor_beam import align_all
-from sightwords.metrics.meteor_cache import load_table
-from sightwords.metrics.meteor_data import MeteorData, load_data, meteor_files
-from sightwords.metrics.meteor_hash import I64
-from sightwords.metrics.meteor_lexicon import Lexicon
-from sightwords.metrics.meteor_match import find_matches
-from sightwords.metrics.meteor_paraphrases import ParaphraseTable
-from sightwords.metrics.meteor_text import normalize, sentence_text
+from sightwords.metrics.meteor.beam import align_all
+from sightwords.metrics.meteor.cache import load_table
+from sightwords.metrics.meteor.data import MeteorData, load_data, meteor_files
+from sightwords.metrics.meteor.hash import I64
+from sightwords.metrics.meteor.lexicon import Lexicon
+from sightwords.metrics.meteor.match import find_matches
+from sightwords.metrics.meteor.paraphrases import ParaphraseTable
+from sightwords.metrics.meteor.text import normalize, sentence_text
 from sightwords.metrics.ngrams import Tokens
 from sightwords.metrics.score import Comparison, Score, signature
 

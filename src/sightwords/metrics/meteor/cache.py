@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.files import atomic_path
-from sightwords.metrics.meteor_hash import U64, scheme
-from sightwords.metrics.meteor_paraphrases import ParaphraseTable, read_table
+from sightwords.metrics.meteor.hash import U64, scheme
+from sightwords.metrics.meteor.paraphrases import ParaphraseTable, read_table
 
 _logger = logging.getLogger(__name__)
 _LAYOUT = 1  # a new number makes files of the old layout invisible

@@ -6,7 +6,7 @@ words: METEOR adds them to a whole number), then fewer chunks, then a smaller di
 still equal stays in the order of discovery. METEOR adds the distance of a match to the paths that
 come after it and not to its own; both peculiarities decide between alignments and are kept.
 
-This is the plain form, for reading, for tests and for very long sentences; `meteor_beam` does the
+This is the plain form, for reading, for tests and for very long sentences; `beam.py` does the
 same for all pairs at once.
 """
 

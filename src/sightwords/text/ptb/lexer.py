@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from sightwords.text.ptb_automaton import Alphabet, Automaton
-from sightwords.text.ptb_patterns import parse
-from sightwords.text.ptb_rules import RULES, named_patterns
+from sightwords.text.ptb.automaton import Alphabet, Automaton
+from sightwords.text.ptb.patterns import parse
+from sightwords.text.ptb.rules import RULES, named_patterns
 
 
 class Lexer:

@@ -1,7 +1,7 @@
 """METEOR's matchers: pairs of sentences -> every match of a word or phrase between them.
 
 The matches of all pairs are one join of the phrases of their sentences with the relation that
-`meteor_lexicon` has worked out between phrases.
+`lexicon.py` has worked out between phrases.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from sightwords.metrics.meteor_hash import I64
-from sightwords.metrics.meteor_lexicon import (
+from sightwords.metrics.meteor.hash import I64
+from sightwords.metrics.meteor.lexicon import (
     EXACT,
     PARAPHRASE,
     REVERSE_PARAPHRASE,

@@ -5,7 +5,7 @@ space), run the Stanford PTB tokeniser of CoreNLP 3.4.1 over it with `-preserveL
 and drop from each line the tokens on their punctuation list. BLEU, ROUGE and CIDEr are computed
 on what is left, so scores can only be compared when the tokens are the same.
 
-`ptb_rules.py` holds the rules, `ptb_lexer.py` applies them; this module adds the COCO form and
+`rules.py` holds the rules, `lexer.py` applies them; this module adds the COCO form and
 the memo that makes it fast. Behaviour worth knowing:
 
 - Brackets survive: the tools list `-LRB-`, but the tokeniser prints `-lrb-`.
@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from sightwords.text.ptb_lexer import lexer, to_units
+from sightwords.text.ptb.lexer import lexer, to_units
 
 TOKENIZER = "ptb-coco"
 """What score signatures call this tokeniser."""

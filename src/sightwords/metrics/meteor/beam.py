@@ -1,4 +1,4 @@
-"""The beam search of `meteor_align`, for all pairs of sentences at once, in batches."""
+"""The beam search of `align.py`, for all pairs of sentences at once, in batches."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.meteor_align import Match, align
-from sightwords.metrics.meteor_hash import I64
-from sightwords.metrics.meteor_match import Matches
-from sightwords.metrics.meteor_search import (
+from sightwords.metrics.meteor.align import Match, align
+from sightwords.metrics.meteor.hash import I64
+from sightwords.metrics.meteor.match import Matches
+from sightwords.metrics.meteor.search import (
     COUNTERS,
     MOST_DISTANCE,
     MOST_OPTIONS,

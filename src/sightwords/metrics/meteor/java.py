@@ -25,8 +25,8 @@ from typing import IO, NoReturn
 import numpy as np
 
 from sightwords.errors import ExternalToolError
-from sightwords.metrics.meteor_data import meteor_files
-from sightwords.metrics.meteor_text import sentence_text
+from sightwords.metrics.meteor.data import meteor_files
+from sightwords.metrics.meteor.text import sentence_text
 from sightwords.metrics.score import Comparison, Score, signature
 
 _OPTIONS = ("-Xmx2G", "-Duser.language=en", "-jar", "meteor-1.5.jar")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.meteor_align import BEAM
-from sightwords.metrics.meteor_hash import I64
-from sightwords.metrics.meteor_lexicon import spans
-from sightwords.metrics.meteor_match import Matches
+from sightwords.metrics.meteor.align import BEAM
+from sightwords.metrics.meteor.hash import I64
+from sightwords.metrics.meteor.lexicon import spans
+from sightwords.metrics.meteor.match import Matches
 
 Flags = npt.NDArray[np.bool_]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from sightwords.text.ptb_characters import Ranges
-from sightwords.text.ptb_patterns import LAST_UNIT, Either, OneOf, Pattern, Repeated, Sequenced
+from sightwords.text.ptb.characters import Ranges
+from sightwords.text.ptb.patterns import LAST_UNIT, Either, OneOf, Pattern, Repeated, Sequenced
 
 
 class Alphabet:
@@ -76,7 +76,7 @@ _UNKNOWN = State.__new__(State)
 class Automaton:
     """All patterns at once; pattern i is rule i.
 
-    >>> from sightwords.text.ptb_patterns import parse
+    >>> from sightwords.text.ptb.patterns import parse
     >>> greeting, word = parse("hello", {}), parse("[a-z]+", {})
     >>> automaton = Automaton([greeting, word], Alphabet([greeting, word]))
     >>> automaton.longest("hello there", 0), automaton.longest("hellos", 0)

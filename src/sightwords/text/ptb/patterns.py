@@ -8,7 +8,7 @@ A subset of the usual regular expressions:
     {name}           a named pattern or set
     x|y  (x)  x?  x*  x+  x{2,4}
 
-What is matched are UTF-16 code units (see `ptb_lexer.py`).
+What is matched are UTF-16 code units (see `lexer.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sightwords.text.ptb_characters import Ranges
+from sightwords.text.ptb.characters import Ranges
 
 LAST_UNIT = 0xFFFF
 
