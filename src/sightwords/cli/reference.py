@@ -23,11 +23,15 @@ Exit codes: 0 all went well, 1 something could not be done, 2 the command line i
 
 def render() -> str:
     """The page as Markdown: one heading a command, its `--help` below."""
+    before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"  # argparse folds its help at the width of the terminal
-    parts = [HEADER]
-    for parser in _walk(build_parser()):
-        parts.append(f"\n## {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
-    return "".join(parts)
+    try:
+        helps = [(parser.prog, parser.format_help().rstrip()) for parser in _walk(build_parser())]
+    finally:
+        os.environ.pop("COLUMNS")
+        if before is not None:
+            os.environ["COLUMNS"] = before
+    return HEADER + "".join(f"\n## {prog}\n\n```text\n{text}\n```\n" for prog, text in helps)
 
 
 def _walk(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
