@@ -20,34 +20,21 @@ from pathlib import Path
 
 import torch
 
-from sightwords.config import CalibrationConfig, WordsConfig
+from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash, hold_out
-from sightwords.metrics.word_ap import count_words, evaluate_words
-from sightwords.metrics.word_table import summarise
 from sightwords.settings import to_toml
-from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.detector import fit_detector, save_weights
 from sightwords.train.table import INDEX_NAME, build_table, open_table
-from sightwords.train.words import StepReport, score_images
+from sightwords.train.validation import validate
+from sightwords.train.words import StepReport
 from sightwords.types import Example
 
-BASE = WordsConfig(
-    backbone="dinov2-vits14",
-    epochs=5,
-    batch_size=128,
-    optimizer="adamw",
-    schedule="cosine",
-    warmup=0.1,
-    learning_rate=5e-5,
-    head_rate=60.0,
-    weight_decay=0.02,
-    gradient_clip=1.0,
-    dropout=0.3,
-    smallest_crop=0.5,
-    flip=True,
+KEPT = PRESETS["default"].words
+BASE = dataclasses.replace(
+    KEPT, epochs=5, learning_rate=5e-5, head_rate=60.0, layer_decay=1.0, weight_average=0.0
 )
 SOFT = dataclasses.replace(BASE, labels="fraction")
 DECAY = dataclasses.replace(SOFT, learning_rate=1.5e-4, head_rate=20.0, layer_decay=0.8)
@@ -61,7 +48,7 @@ RECIPES: dict[str, tuple[WordsConfig, int]] = {
     "averaged-hot": (dataclasses.replace(AVERAGED, learning_rate=3e-4, head_rate=10.0), 224),
     "cool": (dataclasses.replace(AVERAGED, learning_rate=7e-5, head_rate=40.0), 224),
     "any-280": (dataclasses.replace(AVERAGED, labels="any"), 280),
-    "any-8": (dataclasses.replace(AVERAGED, labels="any", epochs=8), 224),
+    "any-8": (KEPT, 224),
     "any-wide-crops": (
         dataclasses.replace(AVERAGED, labels="any", smallest_crop=0.8, jitter=0.1),
         224,
@@ -89,8 +76,6 @@ def main() -> None:
     train, val = open_table(args.cache / "train"), open_table(args.cache / "val")
     vocabulary = _vocabulary(args)
     print(f"{len(train)} + {len(val)} images, {time.perf_counter() - started:.0f} s", flush=True)
-    words = vocabulary.words
-    truth = count_words([list(map(tuple, tokenize_all(group))) for group in val.captions], words)
     for name in args.recipes:
         if time.perf_counter() - began > args.budget_seconds:
             print(f"{name}: no time left", flush=True)
@@ -108,8 +93,7 @@ def main() -> None:
             compile_network=args.compile,
             progress=_say,
         )
-        scores = score_images(network, val, device=args.device)
-        table = summarise(evaluate_words(scores, truth, words, ["NN"] * len(words)))[-1]
+        table = validate(network, val, vocabulary, device=args.device)
         row = {
             "recipe": name,
             "size_px": size_px,

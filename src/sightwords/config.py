@@ -15,6 +15,7 @@ Unknown tables and keys are refused by name, so that a typing error never passes
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -247,3 +248,29 @@ def load_config(path: str | os.PathLike[str]) -> Config:
 def _check(config: object, name: str, holds: bool, expected: str) -> None:
     if not holds:
         raise ConfigError(f"{name} is {getattr(config, name)!r}; expected {expected}")
+
+
+PRESETS: Mapping[str, Config] = {
+    "paper": Config(),
+    "default": Config(
+        images=ImagesConfig(resize="square", size_px=224),
+        words=WordsConfig(
+            backbone="dinov2-vits14",
+            epochs=8,
+            batch_size=128,
+            optimizer="adamw",
+            schedule="cosine",
+            warmup=0.1,
+            learning_rate=1.5e-4,
+            head_rate=20.0,
+            layer_decay=0.8,
+            weight_decay=0.02,
+            gradient_clip=1.0,
+            dropout=0.3,
+            smallest_crop=0.5,
+            flip=True,
+            weight_average=0.999,
+        ),
+    ),
+}
+"""`paper`: every value as published. `default`: ours, the best of those in `docs/training.md`."""

@@ -1,23 +1,96 @@
 """From captioned images to a word detector (section 3.1): the steps of `sightwords train words`.
 
-table of images + captions -> targets -> trained network -> weights on disk, scores of images
+corpus -> table of images -> vocabulary and targets -> trained network -> detector directory
 """
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
-from sightwords.config import WordsConfig
-from sightwords.errors import require
+from sightwords.config import Config, WordsConfig
+from sightwords.errors import MissingExtraError, require
 from sightwords.files import atomic_path
+from sightwords.text.pos import coarse_pos
+from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.backbones import build_backbone
-from sightwords.train.labels import caption_targets
+from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
+from sightwords.train.export import Export, export_detector
+from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.network import WordNetwork
+from sightwords.train.processes import first_then_others, process_group, rank_and_world
+from sightwords.train.sources import corpus_table
 from sightwords.train.table import ImageTable
+from sightwords.train.table import Progress as TableProgress
 from sightwords.train.words import Progress, train_words
+from sightwords.words.artefact import InputSpec
+
+log = logging.getLogger(__name__)
+
+WEIGHTS_NAME = "weights.safetensors"
+TAGGED_CAPTIONS = 25_000
+"""So many captions are enough to tell a word's part of speech."""
+
+
+def train_detector(
+    sources: Sequence[str],
+    config: Config,
+    out: str | os.PathLike[str],
+    *,
+    weights: str | None = None,
+    vocabulary: Vocabulary | None = None,
+    device: str = "cpu",
+    cache: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    hold_out: int = 0,
+    compile_network: bool = False,
+    table_progress: TableProgress | None = None,
+    progress: Progress | None = None,
+) -> tuple[WordNetwork, Vocabulary, Export | None]:
+    """Train on the images of a corpus and write a detector directory, without calibration.
+
+    Decoded images and checkpoints are kept in `cache` (`out`/training unless given); the same
+    call goes on where a killed one stopped. `hold_out` images, chosen by their ids, are left for
+    calibration. Under torchrun the first process alone writes and returns an `Export`.
+    """
+    work = Path(cache) if cache is not None else Path(out) / "training"
+    words = config.vocabulary.size if vocabulary is None else len(vocabulary)
+    size_px = config.images.size_px
+    with process_group(device) as mine:
+        # Built before the images are decoded, so that wrong settings show at once.
+        spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
+        table = first_then_others(
+            lambda: corpus_table(
+                sources,
+                work,
+                side_px=stored_px(spec, config.words),
+                resize=spec.resize,
+                workers=workers,
+                hold_out=hold_out,
+                progress=table_progress,
+            )
+        )
+        vocabulary = vocabulary or caption_vocabulary(table, size=words)
+        network = fit_detector(
+            table,
+            vocabulary,
+            config.words,
+            weights=weights,
+            size_px=size_px,
+            device=mine,
+            folder=work,
+            captions_per_image=config.vocabulary.captions_per_image,
+            compile_network=compile_network,
+            progress=progress,
+        )
+        if rank_and_world()[0] != 0:
+            return network, vocabulary, None
+        save_weights(network, Path(out) / WEIGHTS_NAME)
+        return network, vocabulary, export_detector(network, vocabulary, config, out)
 
 
 def new_network(
@@ -25,6 +98,8 @@ def new_network(
 ) -> WordNetwork:
     """An untrained detector on a pretrained backbone."""
     torch.manual_seed(config.seed)
+    if weights is None and config.backbone in RANDOM_WITHOUT_WEIGHTS:
+        log.warning("no weights given: %s starts from random numbers", config.backbone)
     backbone = build_backbone(
         config.backbone,
         weights=weights,
@@ -50,12 +125,18 @@ def fit_detector(
     size_px: int,
     device: str = "cpu",
     folder: str | os.PathLike[str] | None = None,
+    captions_per_image: int = CAPTIONS,
     compile_network: bool = False,
     progress: Progress | None = None,
 ) -> WordNetwork:
     """Train a detector of the vocabulary's words on every image of the table."""
     network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
-    targets = caption_targets(table.captions, vocabulary, labels=config.labels)
+    targets = caption_targets(
+        table.captions,
+        vocabulary,
+        labels=config.labels,
+        captions_per_image=captions_per_image,
+    )
     return train_words(
         network,
         table,
@@ -66,6 +147,31 @@ def fit_detector(
         compile_network=compile_network,
         progress=progress,
     )
+
+
+def stored_px(spec: InputSpec, config: WordsConfig) -> int:
+    """Side of the stored images: a little larger than the input where crops are cut from them.
+
+    >>> from sightwords.images import TORCHVISION
+    >>> spec = InputSpec(
+    ...     resize="square", size_px=224, resample="bicubic", normalization=TORCHVISION
+    ... )
+    >>> stored_px(spec, WordsConfig()), stored_px(spec, WordsConfig(smallest_crop=0.5))
+    (224, 256)
+    """
+    return spec.size_px if config.smallest_crop == 1 else spec.size_px * 8 // 7
+
+
+def caption_vocabulary(table: ImageTable, *, size: int) -> Vocabulary:
+    """The most frequent words of the table's captions, tagged where the tagger is installed."""
+    captions = [caption for group in table.captions for caption in group]
+    vocabulary = Vocabulary.of_captions(captions, size=size)
+    thinned = tokenize_all(captions[:: len(captions) // TAGGED_CAPTIONS + 1])
+    try:
+        return vocabulary.with_pos(coarse_pos(vocabulary.words, thinned))
+    except MissingExtraError as error:
+        log.warning("words have no part of speech: %s", error)
+        return vocabulary
 
 
 def save_weights(network: WordNetwork, path: str | os.PathLike[str]) -> None:

@@ -38,6 +38,11 @@ def process_group(device: str) -> Iterator[str]:
         torch.distributed.destroy_process_group()
 
 
+def best_device() -> str:
+    """A GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def rank_and_world() -> tuple[int, int]:
     """Number of this process, and how many there are."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():

@@ -26,6 +26,8 @@ BACKBONES: dict[str, Callable[..., Backbone]] = {
 }
 """Name -> what builds it; `vgg16-caffe` is for weights from Caffe, such as the authors'."""
 
+RANDOM_WITHOUT_WEIGHTS = ("alexnet", "vgg16", "vgg16-caffe", "dinov2-vits14")
+
 
 def build_backbone(
     name: str, *, weights: str | None, size_px: int, drop_path: float = 0.0, grid: int = 12

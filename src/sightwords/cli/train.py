@@ -1,0 +1,260 @@
+"""`sightwords train words`, `train calibration` and `train quantise`: section 3, made anew."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightwords.cli.help import HelpFormatter
+from sightwords.cli.train_progress import Talk, step_progress
+from sightwords.config import PRESETS, Config, load_config
+from sightwords.errors import MissingExtraError
+from sightwords.settings import to_toml
+
+if TYPE_CHECKING:
+    from sightwords.train.network import WordNetwork
+
+Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
+
+
+def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
+    """Register the verb and its sub-verbs."""
+    parser = subparsers.add_parser(
+        "train",
+        help="make a word detector from your own captioned photographs",
+        description="Make a word detector from captioned photographs, calibrate it, shrink it.",
+        epilog="example: sightwords train words --train 'my-{00..09}.tar' --out my-detector",
+        formatter_class=HelpFormatter,
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_words(verbs)
+    _add_calibration(verbs)
+    _add_quantise(verbs)
+
+
+def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "words",
+        help="train a word detector",
+        description="Train a detector of the most frequent words of the captions. The same command "
+        "goes on where a stopped one was. Under torchrun each process takes its share.",
+        epilog="example: sightwords train words --train 'coco-train-*.tar' --hold-out 4000 "
+        "--weights facebook/dinov2-small --device cuda --out my-detector\n"
+        "example: torchrun --nproc-per-node 2 -m sightwords train words mine.toml "
+        "--train photos.csv --out my-detector",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument(
+        "config", metavar="CONFIG.toml", nargs="?", type=Path,
+        help="settings; those it does not name are the paper's",
+    )  # fmt: skip
+    parser.add_argument(
+        "--preset", choices=sorted(PRESETS), default="default",
+        help="settings where no file is given (default: default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--print-config", action="store_true", help="print the settings as TOML and stop"
+    )
+    parser.add_argument("--train", nargs="+", metavar="SOURCE", help="captioned images")
+    parser.add_argument("--val", nargs="+", metavar="SOURCE", help="print AP and PHR on these")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the detector directory to write")
+    parser.add_argument(
+        "--weights", metavar="PATH|HUB-ID", help="pretrained backbone (default: none)"
+    )
+    parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="words to use")
+    parser.add_argument("--size-px", type=int, metavar="N", help="side of the network's input")
+    parser.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="images a step")
+    parser.add_argument(
+        "--hold-out", type=_count, default=0, metavar="N",
+        help="leave N images, chosen by their ids, for train calibration (default: 0)",
+    )  # fmt: skip
+    parser.add_argument("--device", default="auto", help="cpu, cuda, ... (default: auto)")
+    parser.add_argument("--workers", type=_count, metavar="N", help="threads that decode images")
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR",
+        help="decoded images and checkpoints (default: DIR/training)",
+    )  # fmt: skip
+    parser.add_argument("--compile", action="store_true", help="use torch.compile")
+    parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="write TensorBoard logs")
+    parser.set_defaults(run=run_words, parser=parser)
+
+
+def _add_calibration(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "calibration",
+        help="fit score -> precision on held-out photographs",
+        description="Fit the precision of each word's scores on captioned photographs that the "
+        "detector was not trained on, and write calibration.json.",
+        epilog="example: sightwords train calibration my-detector --images 'coco-train-*.tar' "
+        "--hold-out 4000",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("detector", metavar="DETECTOR_DIR", type=Path)
+    parser.add_argument("--images", nargs="+", required=True, metavar="SOURCE")
+    parser.add_argument(
+        "--hold-out", type=_count, default=0, metavar="N",
+        help="only the N images that train words --hold-out N left (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--method", choices=("shrunk", "paper"), default="shrunk",
+        help="how curves are fitted (default: shrunk)",
+    )  # fmt: skip
+    parser.add_argument("--threads", type=_count, metavar="N", help="CPU threads (default: all)")
+    parser.set_defaults(run=run_calibration, parser=parser)
+
+
+def _add_quantise(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    parser = verbs.add_parser(
+        "quantise",
+        help="write a smaller, faster form of a detector",
+        description="Write a smaller form of a detector: int8 matrix products, or float16 weights. "
+        "Calibrate the new one: its scores differ a little.",
+        epilog="example: sightwords train quantise my-detector --out my-detector-int8",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("detector", metavar="DETECTOR_DIR", type=Path)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--form", choices=("int8", "float16"), default="int8", help="(default: int8)"
+    )
+    parser.set_defaults(run=run_quantise, parser=parser)
+
+
+def run_words(args: argparse.Namespace) -> int:
+    """Train, write the detector, and say how good it is."""
+    config = _settings(args)
+    if args.print_config:
+        print(to_toml(config), end="")
+        return 0
+    if not args.train or args.out is None:
+        args.parser.error("the following arguments are required: --train and --out")
+    _need_torch()
+    from sightwords.text.vocabulary_file import load_vocabulary
+    from sightwords.train.detector import train_detector
+
+    is_first = os.environ.get("RANK", "0") == "0"
+    talk = Talk() if is_first else None
+    device = _device(args.device)
+    network, vocabulary, export = train_detector(
+        args.train,
+        config,
+        args.out,
+        weights=args.weights,
+        vocabulary=load_vocabulary(args.vocabulary) if args.vocabulary else None,
+        device=device,
+        cache=args.cache,
+        workers=args.workers,
+        hold_out=args.hold_out,
+        compile_network=args.compile,
+        table_progress=talk.images if talk else None,
+        progress=step_progress(talk, args.tensorboard) if talk else None,
+    )
+    if talk is None or export is None:
+        return 0
+    talk.end()
+    row: dict[str, object] = {
+        "detector": str(args.out),
+        "words": len(vocabulary),
+        "network_bytes": export.network_bytes,
+        "difference_from_torch": export.difference,
+    }
+    if args.val:
+        row |= _validated(args, network, device, talk)
+    print(json.dumps(row))
+    return 0
+
+
+def run_calibration(args: argparse.Namespace) -> int:
+    """Fit and save the calibration."""
+    from sightwords.train.calibration import calibrate_detector
+    from sightwords.train.sources import held_out_examples
+
+    talk = Talk()
+    calibration = calibrate_detector(
+        args.detector,
+        held_out_examples(args.images, hold_out=args.hold_out),
+        method=args.method,
+        threads=args.threads,
+        progress=talk.images,
+    )
+    talk.end()
+    print(json.dumps({"detector": str(args.detector), "images": calibration.images}))
+    return 0
+
+
+def run_quantise(args: argparse.Namespace) -> int:
+    """Write the other form."""
+    from sightwords.train.quantise import quantise_detector
+
+    export = quantise_detector(args.detector, args.out, form=args.form)
+    row = {
+        "detector": str(args.out),
+        "network_bytes": export.network_bytes,
+        "largest_difference": export.difference,
+    }
+    print(json.dumps(row))
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> Config:
+    config = load_config(args.config) if args.config else PRESETS[args.preset]
+    if args.size_px is not None:
+        images = dataclasses.replace(config.images, size_px=args.size_px)
+        config = dataclasses.replace(config, images=images)
+    changes = {k: v for k in ("epochs", "batch_size") if (v := getattr(args, k)) is not None}
+    return dataclasses.replace(config, words=dataclasses.replace(config.words, **changes))
+
+
+def _validated(
+    args: argparse.Namespace, network: WordNetwork, device: str, talk: Talk
+) -> dict[str, object]:
+    from sightwords.text.vocabulary_file import load_vocabulary
+    from sightwords.train.sources import corpus_table
+    from sightwords.train.validation import validate
+    from sightwords.words.artefact import VOCABULARY_NAME
+
+    spec = network.backbone.input
+    table = corpus_table(
+        args.val,
+        args.cache or args.out / "training",
+        side_px=spec.size_px,
+        resize=spec.resize,
+        workers=args.workers,
+        progress=talk.images,
+    )
+    talk.end()
+    means = validate(network, table, load_vocabulary(args.out / VOCABULARY_NAME), device=device)
+    figures = {"ap": means.ap, "phr": means.phr}
+    shown = {k: None if math.isnan(v) else round(100 * v, 2) for k, v in figures.items()}
+    return {"val_images": len(table), **shown}
+
+
+def _need_torch() -> None:
+    """One line instead of a traceback where the extra is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError(
+            "training needs the package 'torch', which is not installed; "
+            "install it with: pip install 'sightwords[train]'"
+        )
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    from sightwords.train.processes import best_device
+
+    return best_device()
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
+    return int(text)

@@ -1,0 +1,79 @@
+"""What training says while it runs: on stderr, and into TensorBoard's files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightwords.errors import require
+
+if TYPE_CHECKING:
+    from sightwords.train.words import Progress, StepReport
+
+QUIET_SECONDS = 30.0
+"""Between lines of progress where stderr is not a terminal."""
+
+
+class Talk:
+    """Progress on stderr: one line drawn over and over on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        self.drawn = sys.stderr.isatty()
+        self.started = self.said = time.monotonic()
+
+    def images(self, count: int) -> None:
+        """So many images are done, of an unknown number."""
+        speed = count / max(time.monotonic() - self.started, 1e-9)
+        self._say(f"{count:,} images, {speed:.0f} images/s")
+
+    def step(self, report: StepReport) -> None:
+        """A step of the training."""
+        self._say(
+            f"step {report.step:,}/{report.steps:,}, loss {report.loss:.4f}, "
+            f"{report.images_per_second:.0f} images/s, {_clock(report.seconds_left)} left",
+            last=report.step == report.steps,
+        )
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self.drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _say(self, text: str, *, last: bool = False) -> None:
+        now = time.monotonic()
+        if self.drawn:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        elif last or now - self.said > QUIET_SECONDS:
+            print(f"sightwords: {text}", file=sys.stderr, flush=True)
+            self.said = now
+
+
+def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
+    """What training reports to: the talk, and TensorBoard's files if asked."""
+    if tensorboard is None:
+        return talk.step
+    require("tensorboard", extra="tensorboard", purpose="--tensorboard")
+    boards = require("torch.utils.tensorboard", extra="train", purpose="--tensorboard")
+    writer = boards.SummaryWriter(os.fspath(tensorboard))
+
+    def both(report: StepReport) -> None:
+        talk.step(report)
+        for name in ("loss", "learning_rate", "images_per_second"):
+            writer.add_scalar(f"words/{name}", getattr(report, name), report.step)
+        writer.flush()
+
+    return both
+
+
+def _clock(seconds: float) -> str:
+    """Hours and minutes for people.
+
+    >>> _clock(75), _clock(4000)
+    ('1:15', '1:06:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
