@@ -95,6 +95,17 @@ def test_statistics_add_up_over_images() -> None:
     assert from_columns(columns.sum(axis=0)) == pytest.approx([s.value for s in bleu(pairs)])
 
 
+def test_a_score_carries_the_sums_it_is_made_of() -> None:
+    pairs = Comparison.of(
+        {"1": "a dog runs on the beach", "2": "a cat"},
+        {"1": ["a dog runs on sand"], "2": ["the cat sat on a mat"]},
+    )
+    for score in bleu(pairs):
+        assert score.sums is not None
+        assert score.sums.value_of(score.sums.rows.sum(axis=0)) == score.value
+        assert score.sums.value_of(score.sums.rows).tolist() == score.per_image.tolist()
+
+
 def test_columns_of_another_shape_are_refused() -> None:
     with pytest.raises(ScoreError, match="10 columns, found 3"):
         from_columns(np.zeros((2, 3)))

@@ -114,6 +114,8 @@ def test_the_corpus_is_scored_as_one_and_perfect_images_add_no_chunk(
     found = meteor(pairs)
     assert found.value == pytest.approx(0.75 * (1 - 0.6 * (1 / 3) ** 0.2))  # 3 of 4 words, 1 chunk
     assert found.per_image == pytest.approx([1.0, 0.5 * (1 - 0.6)])
+    assert found.sums is not None
+    assert found.sums.value_of(found.sums.rows.sum(axis=0)) == found.value
     assert found.metric == "meteor"
     assert found.signature.startswith("meteor|variant:1.5|lang:en|norm:yes|images:2|refs:1|")
 

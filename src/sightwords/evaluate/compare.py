@@ -14,12 +14,10 @@ import numpy as np
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.captions import Report
-from sightwords.metrics.bleu import statistics
 from sightwords.metrics.ngrams import FloatArray
 from sightwords.metrics.score import Comparison
 from sightwords.metrics.significance import (
     PairedTest,
-    bleu_bootstrap,
     four_gram_overlap,
     paired_bootstrap,
     wilcoxon,
@@ -45,7 +43,7 @@ class Difference:
     """Two-sided paired bootstrap over images."""
     interval: tuple[float, float] | None
     """5th and 95th percentile of the resampled difference; None where what was resampled is not
-    the corpus score (METEOR: its mean over images)."""
+    the corpus score (METEOR by the jar, which keeps its sums to itself: its mean over images)."""
 
     @property
     def difference(self) -> float:
@@ -75,7 +73,7 @@ def compare_reports(first: Report, second: Report, *, seed: int = 0) -> Comparis
         if metric not in second.values:
             continue
         left, right = first.score(metric), aligned(second, metric, own.ids)
-        resampled = _bootstrap(metric, own, pairs, left.per_image, right, seed=seed)
+        resampled = _bootstrap(first, second, metric, seed=seed)
         values = (left.value, second.score(metric).value)
         tests.append(_difference(metric, values, wilcoxon(left.per_image, right), resampled))
     overlap = four_gram_overlap(own), four_gram_overlap(pairs)
@@ -87,23 +85,15 @@ def compare_reports(first: Report, second: Report, *, seed: int = 0) -> Comparis
     return ComparisonReport(first, second, tuple(tests), settings)
 
 
-def _bootstrap(
-    metric: str,
-    first: Comparison,
-    second: Comparison,
-    left: FloatArray,
-    right: FloatArray,
-    *,
-    seed: int,
-) -> PairedTest:
-    """Resample images; BLEU is not a mean over images and is computed anew from its sums."""
+def _bootstrap(first: Report, second: Report, metric: str, *, seed: int) -> PairedTest:
+    """Resample images; BLEU and METEOR are no means over images: made anew from their sums."""
     rng = np.random.default_rng(seed)
-    if metric.startswith("bleu_"):
-        sums = statistics(first.table), statistics(second.table)
-        return bleu_bootstrap(*sums, rng=rng, order=int(metric[-1]))
-    # METEOR's corpus score is not the mean over images either, and its sums are not kept: its
-    # p-value is that of the mean, and it gets no interval.
-    return paired_bootstrap(left, right, rng=rng)
+    left, right = first.score(metric), second.score(metric)
+    order = _rows_in_order(second, first.pairs.ids)
+    if left.sums is None or right.sums is None:
+        return paired_bootstrap(left.per_image, right.per_image[order], rng=rng)
+    rows = left.sums.rows, right.sums.rows[order]
+    return paired_bootstrap(*rows, rng=rng, statistic=left.sums.value_of)
 
 
 def _difference(
@@ -159,5 +149,9 @@ def most_different(
 
 def aligned(report: Report, metric: str, ids: Sequence[str]) -> FloatArray:
     """Per-image values in the order of `ids`, whatever the report's own order."""
+    return report.score(metric).per_image[_rows_in_order(report, ids)]
+
+
+def _rows_in_order(report: Report, ids: Sequence[str]) -> list[int]:
     place = {key: number for number, key in enumerate(report.captions)}
-    return report.score(metric).per_image[[place[key] for key in ids]]
+    return [place[key] for key in ids]

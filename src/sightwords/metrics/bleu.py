@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from sightwords.metrics.ngrams import (
     count_in_blocks,
     pair_up,
 )
-from sightwords.metrics.score import Comparison, Score, signature
+from sightwords.metrics.score import Comparison, Score, Sums, signature
 
 TINY = 1e-15
 """Added to every numerator."""
@@ -70,10 +71,15 @@ def bleu(pairs: Comparison) -> tuple[Score, Score, Score, Score]:
             value=float(corpus[n - 1]),
             per_image=per_image[:, n - 1].copy(),
             signature=signature(f"bleu_{n}", pairs, length="closest"),
+            sums=Sums(columns, partial(_of_order, order=n)),
         )
         for n in range(1, ORDERS + 1)
     )
     return first, second, third, fourth
+
+
+def _of_order(sums: FloatArray, *, order: int) -> FloatArray:
+    return from_columns(sums)[..., order - 1]
 
 
 def statistics(table: NgramTable) -> BleuStatistics:

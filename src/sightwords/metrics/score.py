@@ -8,7 +8,7 @@ counted when BLEU or CIDEr first asks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -96,6 +96,19 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """Counts that add up over images, and what turns their sum into the corpus value.
+
+    A bootstrap resamples the rows, adds them up and computes the metric anew.
+    """
+
+    rows: npt.NDArray[np.float64]
+    """(N, D) in the order of the comparison's ids."""
+    value_of: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+    """(..., D) sums -> (...) values."""
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """One metric over one set of images."""
 
@@ -106,6 +119,8 @@ class Score:
     """(N,) in the order of the comparison's ids."""
     signature: str
     """Everything needed to reproduce the value."""
+    sums: Sums | None = field(default=None, repr=False)
+    """For a corpus value that is not the mean of the images': what it is made of instead."""
 
 
 def signature(metric: str, pairs: Comparison, **settings: object) -> str:

@@ -24,7 +24,7 @@ from sightwords.metrics.meteor.match import find_matches
 from sightwords.metrics.meteor.paraphrases import ParaphraseTable
 from sightwords.metrics.meteor.text import normalize, sentence_text
 from sightwords.metrics.ngrams import Tokens
-from sightwords.metrics.score import Comparison, Score, signature
+from sightwords.metrics.score import Comparison, Score, Sums, signature
 
 ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
 """Weight of recall, power and weight of the fragmentation penalty, weight of content words."""
@@ -49,9 +49,10 @@ def meteor(pairs: Comparison) -> Score:
     statistics = image_statistics(pairs, load_data(files.jar), load_table(files.paraphrases))
     return Score(
         metric="meteor",
-        value=float(score(_total(statistics))),
+        value=float(score(_addable(statistics).sum(axis=0))),
         per_image=score(statistics),
         signature=signature("meteor", pairs, variant="1.5", lang="en", norm="yes"),
+        sums=Sums(_addable(statistics).astype(np.float64), score),
     )
 
 
@@ -71,7 +72,7 @@ def image_statistics(pairs: Comparison, data: MeteorData, table: ParaphraseTable
     )
 
 
-def score(statistics: I64) -> npt.NDArray[np.float64]:
+def score(statistics: npt.NDArray[np.int64 | np.float64]) -> npt.NDArray[np.float64]:
     """METEOR of rows of statistics: (..., 21) -> (...)."""
     length = statistics[..., 0:2].astype(np.float64)  # candidate, reference
     function_words = statistics[..., 2:4]
@@ -91,18 +92,18 @@ def score(statistics: I64) -> npt.NDArray[np.float64]:
     return np.where(np.isnan(value), 0.0, np.maximum(value, 0.0))
 
 
-def _is_perfect(statistics: I64) -> npt.NDArray[np.bool_]:
+def _is_perfect(statistics: npt.NDArray[np.int64 | np.float64]) -> npt.NDArray[np.bool_]:
     """Every word of both sentences matched, in one chunk."""
     words = statistics[..., 4:20].reshape(*statistics.shape[:-1], 8, 2).sum(axis=-2)
     full = (words == statistics[..., 0:2]).all(axis=-1)
     return np.asarray(full & (statistics[..., 20] == 1))
 
 
-def _total(statistics: I64) -> I64:
-    """Sum over images; a perfect image adds no chunk, as it has no fragmentation."""
-    summed = statistics.sum(axis=0)
-    summed[20] -= _is_perfect(statistics).sum()
-    return np.asarray(summed)
+def _addable(statistics: I64) -> I64:
+    """Rows for adding up over images: a perfect one adds no chunk, having no fragmentation."""
+    rows: I64 = statistics.copy()
+    rows[:, 20] -= _is_perfect(statistics)
+    return rows
 
 
 def _statistics(
