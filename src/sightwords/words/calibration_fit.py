@@ -42,6 +42,10 @@ ROUNDS = 12
 FOLDS = 4
 """Fits without a part of the images, to learn what a fit promises too much."""
 PROMISES = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+COMMON = 0.3
+"""Words in more images than this do not take part in learning that."""
+PSEUDO_PAIRS = 300.0
+"""How many pairs the promise itself counts for when it is compared with what came true."""
 SMALLEST_SLOPE = 0.05
 """Of a logistic curve; a higher score never means a lower precision."""
 
@@ -145,37 +149,37 @@ def _corrected(
     """Take out what the method promises too much on images it has not seen.
 
     Fits without a fold are asked, on that fold, what their precisions come true as, over all words
-    together; a straight line in log odds from promised to true then corrects every curve.
+    together; every curve is then moved by that, linearly in log odds between the promises asked.
     """
-    fold = np.arange(len(scores)) % FOLDS
-    pairs, hits = np.zeros(len(PROMISES)), np.zeros(len(PROMISES))
     if len(scores) < 10 * FOLDS:
         return fitted
+    asked, true = _log_odds(PROMISES), _log_odds(_came_true(scores, truth))
+    odds = _log_odds(np.clip(fitted.precisions.astype(np.float64), 1e-6, 1 - 1e-6))
+    # Beyond the outermost promises the shift stays what it is there.
+    moved = odds + np.interp(odds, asked, true - asked)
+    return replace(fitted, precisions=sigmoid(moved))
+
+
+def _came_true(scores: FloatArray, truth: npt.NDArray[np.bool_]) -> Doubles:
+    """What each of `PROMISES` is worth on images left out of the fit, rising; by cross-validation.
+
+    Common words are left out, if there are others: their many pairs, all well known, would hide
+    what happens to the rest.
+    """
+    fold = np.arange(len(scores)) % FOLDS
+    rare = truth.mean(axis=0) < COMMON
+    counted = rare if rare.any() else np.ones_like(rare)
+    pairs, hits = np.zeros(len(PROMISES)), np.zeros(len(PROMISES))
     for left_out in range(FOLDS):
         mine = fold == left_out
         rest = _fit(scores[~mine], truth[~mine], "shrunk")
         for i, promise in enumerate(PROMISES):
             above = scores[mine] >= rest.thresholds(promise)
-            above &= rest.base_rates < promise
+            above &= counted & (rest.base_rates < promise)
             pairs[i] += above.sum()
             hits[i] += (above & truth[mine]).sum()
-    intercept, slope = _line(_log_odds(PROMISES), hits, pairs)
-    odds = intercept + slope * _log_odds(np.clip(fitted.precisions.astype(np.float64), 1e-6, None))
-    return replace(fitted, precisions=sigmoid(odds))
-
-
-def _line(x: Doubles, hits: Doubles, pairs: Doubles) -> tuple[float, float]:
-    """Logistic regression of hits among pairs on x, drawn a little towards the identity."""
-    weights = np.array([0.0, 1.0])
-    design = np.stack([np.ones_like(x), x], axis=1)
-    prior = np.diag([1.0, 1.0])
-    for _ in range(20):
-        probs = sigmoid(design @ weights).astype(np.float64)
-        gradient = design.T @ (hits - pairs * probs) - prior @ (weights - np.array([0.0, 1.0]))
-        hessian = (design * (pairs * probs * (1 - probs))[:, None]).T @ design + prior
-        step = np.linalg.solve(hessian, gradient)
-        weights = weights + step / max(1.0, float(np.abs(step).max()))
-    return float(weights[0]), max(float(weights[1]), SMALLEST_SLOPE)
+    true: Doubles = (hits + PSEUDO_PAIRS * PROMISES) / (pairs + PSEUDO_PAIRS)
+    return np.maximum.accumulate(true)
 
 
 @dataclass(slots=True)
