@@ -213,6 +213,18 @@ class TestChoice:
     def test_not_enough_words(self) -> None:
         assert len(self._chosen([0.1] * 5, minimum_content_words=4)) == 5
 
+    def test_a_word_that_is_unlikely_here_is_not_put_out(self) -> None:
+        # dog: images scored .01 or higher have it .8 of the time, this one hardly
+        precisions = np.array([0.9, 0.8, 0.7, 0.2, 0.6], dtype=np.float32)
+        probs = np.array([0.9, 0.01, 0.5, 0.3, 0.11], dtype=np.float32)
+        chosen = choose_words(precisions, probs, self.WORDS, minimum_content_words=2)
+        assert [self.WORDS[i] for i in chosen] == ["a", "cat", "red"]
+        # it comes last when words are short, and as in the paper when asked for
+        chosen = choose_words(precisions, probs, self.WORDS, minimum_content_words=3)
+        assert [self.WORDS[i] for i in chosen] == ["a", "cat", "red", "of", "dog"]
+        chosen = choose_words(precisions, probs, self.WORDS, least_share=0)
+        assert [self.WORDS[i] for i in chosen] == ["a", "dog", "cat", "red"]
+
     def test_ties_by_probability_then_by_word(self) -> None:
         precisions = np.full(5, 0.7, dtype=np.float32)
         probs = np.array([0.1, 0.2, 0.3, 0.3, 0.2], dtype=np.float32)

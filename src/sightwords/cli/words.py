@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sightwords
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import BundleError, ImageError
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Box, DetectedWord, DetectedWords
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "words",
         help="say which words a photograph shows, how surely and where",
-        description="Say which words a photograph shows. One line a photograph, the most precise "
-        "word first: word probability/precision. The precision is measured: of held-out "
-        "photographs scored this high, the share whose captions have the word. At least three "
-        "words of content are always given.",
+        description="Say which words a photograph shows. One line a photograph, the likeliest word "
+        "first, each with its probability. Words such as 'a' and 'of' are found nearly everywhere "
+        "and left out; --json has them, and the precision of each word: of held-out photographs "
+        "scored this high or higher, the share whose captions have the word. At least three words "
+        "of content are always given.",
         epilog="example: sightwords words holiday/*.jpg --precision 0.7\n"
         "example: sightwords words dog.jpg --json\n"
         "example: sightwords words dog.jpg --words dog,frisbee --heatmap pictures",
@@ -96,9 +98,11 @@ def _detect(
         found = detector.calibrate(scores, regions, threshold=args.precision)
     else:
         found = detector.describe(scores, regions, asked)
-    print(_json_line(photograph, found) if args.json else _line(photograph, found), flush=True)
+    every = asked is not None
+    line = _json_line(photograph, found) if args.json else _line(photograph, found, every=every)
+    print(line, flush=True)
     if args.heatmap:
-        _draw(photograph, image, regions, detector, found, every=asked is not None, args=args)
+        _draw(photograph, image, regions, detector, found, every=every, args=args)
 
 
 def _draw(
@@ -112,15 +116,13 @@ def _draw(
     args: argparse.Namespace,
 ) -> None:
     from sightwords.files import atomic_path
-    from sightwords.text.vocabulary import CLOSED_CLASS
     from sightwords.words.heatmap import detected_heatmap
 
-    for word in found.words:
-        if every or word.word not in CLOSED_CLASS:
-            index = detector.vocabulary.index(word.word)
-            picture = detected_heatmap(image, regions, index, word)
-            with atomic_path(args.heatmap / _picture_name(photograph, word.word, args)) as path:
-                picture.save(path)
+    for word in found.words if every else _content(found):
+        index = detector.vocabulary.index(word.word)
+        picture = detected_heatmap(image, regions, index, word)
+        with atomic_path(args.heatmap / _picture_name(photograph, word.word, args)) as path:
+            picture.save(path)
 
 
 def _picture_name(photograph: str, word: str, args: argparse.Namespace) -> str:
@@ -150,9 +152,14 @@ def _asked(words: str | None, detector: Detector) -> list[int] | None:
     return [detector.vocabulary.index(name) for name in names]
 
 
-def _line(photograph: str, found: DetectedWords) -> str:
-    words = ", ".join(f"{w.word} {w.prob:.2f}/{w.precision:.2f}" for w in found.words)
-    return f"{photograph}: {words}"
+def _line(photograph: str, found: DetectedWords, *, every: bool) -> str:
+    """Likeliest first; words the user named, in the user's order."""
+    words = found.words if every else sorted(_content(found), key=lambda w: (-w.prob, w.word))
+    return f"{photograph}: {', '.join(f'{w.word} {w.prob:.0%}' for w in words)}"
+
+
+def _content(found: DetectedWords) -> list[DetectedWord]:
+    return [word for word in found.words if word.word not in CLOSED_CLASS]
 
 
 def _json_line(photograph: str, found: DetectedWords) -> str:
@@ -168,6 +175,7 @@ def _json_word(word: DetectedWord) -> dict[str, object]:
         "precision": round(word.precision, 5),
         "raw_score": round(word.raw_score, 5),
         "box": _corners(word.box),
+        "closed_class": word.word in CLOSED_CLASS,
     }
 
 

@@ -6,6 +6,10 @@ Word detectors are trained independently, so .6 of one word is not .6 of another
 maps each word's image-level probability to a precision: of held-out images scored this high *or
 higher*, the share that have the word. Words at or above a global threshold tau are put out, and
 top-ranked ones below it until three are content words. `calibration_fit` makes a `Calibration`.
+
+Deviation: a word must also have a probability of at least a fifth of tau in this very image. Where
+a detector tells its word well apart, nearly all images above a score of .01 have the word, so even
+.01 has a high precision: the promise holds for all of them together, not for the doubtful one.
 """
 
 from __future__ import annotations
@@ -33,6 +37,8 @@ from sightwords.words.artefact import (
 from sightwords.words.strict_json import Reader
 
 FORMAT = 1
+LEAST_SHARE = 0.2
+"""Of the threshold tau: the lowest probability a word is put out with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,19 +159,23 @@ def choose_words(
     *,
     threshold: float = 0.5,
     minimum_content_words: int = 3,
+    least_share: float = LEAST_SHARE,
     closed_class: Collection[str] = CLOSED_CLASS,
 ) -> list[int]:
     """Places of the words of section 3.2, ranked by precision (ties: by probability, then word).
 
     The shortest head of the ranking that has every word of at least `threshold` and at least
     `minimum_content_words` words outside `closed_class` (all words, if there are not so many).
+    Words less probable than `least_share * threshold` stand at the ranking's end.
 
     >>> precisions = np.array([0.9, 0.4, 0.1, 0.3], dtype=np.float32)
     >>> choose_words(precisions, precisions, ["a", "dog", "cat", "of"], minimum_content_words=2)
     [0, 1, 3, 2]
     """
+    likely = image_probs >= least_share * threshold
     order = _ranking(precisions, image_probs, words)
-    certain = int((precisions >= threshold).sum())
+    order = order[np.argsort(~likely[order], kind="stable")]
+    certain = int((likely & (precisions >= threshold)).sum())
     content = np.cumsum([words[i] not in closed_class for i in order])
     enough = int(np.searchsorted(content, minimum_content_words)) + 1
     count = max(certain, enough if minimum_content_words else 0)
