@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from sightwords.errors import require
 
 if TYPE_CHECKING:
     from sightwords.train.words import Progress, StepReport
@@ -55,15 +52,13 @@ def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
     """What training reports to: the talk, and TensorBoard's files if asked."""
     if tensorboard is None:
         return talk.step
-    require("tensorboard", extra="tensorboard", purpose="--tensorboard")
-    boards = require("torch.utils.tensorboard", extra="train", purpose="--tensorboard")
-    writer = boards.SummaryWriter(os.fspath(tensorboard))
+    from sightwords.train.tensorboard import tensorboard_progress
+
+    write = tensorboard_progress(tensorboard)
 
     def both(report: StepReport) -> None:
         talk.step(report)
-        for name in ("loss", "learning_rate", "images_per_second"):
-            writer.add_scalar(f"words/{name}", getattr(report, name), report.step)
-        writer.flush()
+        write(report)
 
     return both
 

@@ -1,0 +1,131 @@
+"""`sightwords train`: words from a CSV file to calibrated words of a photograph."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sightwords.cli.main import main
+from sightwords.cli.train_progress import Talk
+from sightwords.config import PRESETS, load_config
+
+
+def _manifest(folder: Path, count: int = 60) -> Path:
+    """Images that are wholly red or blue, and say so twice."""
+    rng = np.random.default_rng(0)
+    lines = ["image,caption"]
+    for number in range(count):
+        colour = ("red", "blue")[number % 2]
+        pixels = rng.integers(0, 60, (20, 20, 3)).astype(np.uint8)
+        pixels[..., 0 if colour == "red" else 2] += 180
+        Image.fromarray(pixels).save(folder / f"{number:03d}.png")
+        lines += [f"{number:03d}.png,a {colour} wall", f"{number:03d}.png,{colour} paint"]
+    path = folder / "walls.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_settings_are_printed_as_a_file_that_reads_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "words", "--print-config", "--epochs", "2", "--size-px", "280"]) == 0
+    path = tmp_path / "mine.toml"
+    path.write_text(capsys.readouterr().out, encoding="utf-8")
+    config = load_config(path)
+    assert (config.words.epochs, config.images.size_px) == (2, 280)
+    assert config.words.backbone == PRESETS["default"].words.backbone
+    assert main(["train", "words", "--print-config", str(path), "--batch-size", "7"]) == 0
+    assert "batch_size = 7" in capsys.readouterr().out
+
+
+def test_the_paper_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "words", "--preset", "paper", "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    assert 'backbone = "vgg16"' in printed
+    assert "learning_rate = 1.5625e-05" in printed
+
+
+def test_sources_and_a_target_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "words"])
+    assert "--train and --out" in capsys.readouterr().err
+
+
+def test_the_command_line_does_not_load_torch() -> None:
+    code = "import sys, sightwords.cli.train; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_torch_the_install_command_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["train", "words", "--train", "x.csv", "--out", str(tmp_path)]) == 1
+    assert "pip install 'sightwords[train]'" in capsys.readouterr().err
+
+
+def test_progress_off_a_terminal_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 10.0, 10.0, 31.0, 31.0])
+    monkeypatch.setattr("sightwords.cli.train_progress.time.monotonic", lambda: next(clock))
+    talk = Talk()
+    talk.images(100)
+    talk.images(310)
+    talk.end()
+    assert capsys.readouterr().err == "sightwords: 310 images, 10 images/s\n"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_from_a_csv_file_to_calibrated_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    transformers.Dinov2Model(
+        transformers.Dinov2Config(
+            hidden_size=24, num_hidden_layers=1, num_attention_heads=2, patch_size=14
+        )
+    ).save_pretrained(tmp_path / "vit")
+    settings = tmp_path / "mine.toml"
+    settings.write_text(
+        '[words]\nbackbone = "dinov2-vits14"\nepochs = 10\nbatch_size = 10\noptimizer = "adamw"\n'
+        'schedule = "cosine"\nlearning_rate = 0.003\nhead_rate = 10.0\n'
+        "[images]\nsize_px = 168\n",
+        encoding="utf-8",
+    )
+    out, source = tmp_path / "detector", str(_manifest(tmp_path))
+    command = ["train", "words", str(settings), "--train", source, "--val", source]
+    command += ["--out", str(out), "--weights", str(tmp_path / "vit"), "--hold-out", "20"]
+    command += ["--device", "cpu"]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    row = json.loads(captured.out)
+    assert row["words"] == 5
+    assert row["val_images"] == 60
+    assert row["ap"] > 95
+    assert "step 40/40, loss" in captured.err
+    assert main(command) == 0  # finished: nothing is trained or decoded again
+    assert "step" not in capsys.readouterr().err
+
+    calibrate = ["train", "calibration", str(out), "--images", source, "--hold-out", "20"]
+    assert main(calibrate) == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 20
+    assert main(["words", str(tmp_path / "000.png"), "--detector", str(out)]) == 0
+    assert "red" in capsys.readouterr().out.partition(": ")[2]
+
+    assert main(["train", "quantise", str(out), "--out", str(tmp_path / "small")]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["network_bytes"] < (out / "network.onnx").stat().st_size
+    again = ["train", "words", str(settings), "--epochs", "11", *command[3:]]
+    assert main(again) == 1
+    assert "is of a run with other settings" in capsys.readouterr().err
