@@ -1,0 +1,288 @@
+"""The maximum entropy language model (section 4.1, Eq. 3): words so far -> the next word's scores.
+
+Ids: the V outcomes are the vocabulary's words, 0 to V - 2, in its order, and `<unk>`, V - 1,
+which stands for every other word (`Vocabulary.encode` gives these ids). The end of sentence is
+V. V + 1 is the start symbol: it fills histories shorter than three words and is never predicted.
+
+A history is the last order - 1 ids, the most recent last. The attribute set holds the detected
+words not yet mentioned; the closed-class words are never in it. Decoding uses the unnormalised
+scores as the paper does; perplexity and `log_probs_next` normalise over all V + 1 outcomes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import InputError, VocabularyError
+from sightwords.language.features import (
+    MINUS,
+    NO_ATTRIBUTES,
+    PLUS,
+    Attributes,
+    FloatArray,
+    IntArray,
+    places,
+    unpack,
+)
+from sightwords.language.table_file import read_model, write_model
+from sightwords.text.vocabulary import UNKNOWN, Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class LogBilinear:
+    """The option of section 4.1: a word's vector meets one predicted from those before it."""
+
+    context: FloatArray
+    """(V + 2, D) vectors of the words before, the start symbol's last."""
+    position: FloatArray
+    """(order - 1, D) what each place before the word multiplies them by, the nearest last."""
+    target: FloatArray
+    """(V + 1, D) vectors of predicted words, the end of sentence last."""
+
+    def scores(self, histories: IntArray) -> FloatArray:
+        """(K, V + 1)."""
+        predicted = (self.context[histories] * self.position).sum(axis=1)
+        found: FloatArray = predicted @ self.target.T
+        return found
+
+
+@dataclass(frozen=True)
+class MaxEnt:
+    """A trained model: the weights of Table 1. Arrays are read-only."""
+
+    vocabulary: Vocabulary
+    """The words it tells apart, V - 1 of them; `<unk>` is added here."""
+    order: int
+    """Longest N-gram, 4 in the paper."""
+    distant: bool
+    """Whether bigrams over a gap are features too."""
+    table: npt.NDArray[np.float32] | npt.NDArray[np.int8]
+    """(2^bits + V + 1,) hashed weights over `scale`; the first V + 1 again at the end, so that
+    the weights of a context are one slice."""
+    scale: float
+    unigram: FloatArray
+    """(2, V + 1) N-gram- and N-gram+ of single words."""
+    end: FloatArray
+    """(V + 1,) End."""
+    attribute: float
+    """Attribute."""
+    score: float
+    """Score; 0 in the paper's row "Baseline"."""
+    follower_offsets: npt.NDArray[np.int64]
+    """(V + 2,) where each word's followers start in `follower_ids`; row V is the start symbol's."""
+    follower_ids: IntArray
+    """Words observed after each word in training, ascending."""
+    log_bilinear: LogBilinear | None = None
+    words: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """(V,) the vocabulary's words and `<unk>`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", (*self.vocabulary.words, UNKNOWN))
+        _check(self)
+        for array in (self.table, self.unigram, self.end, self.follower_ids):
+            array.setflags(write=False)
+
+    @property
+    def size(self) -> int:
+        """V: the vocabulary's words and `<unk>`."""
+        return len(self.words)
+
+    @property
+    def unknown_id(self) -> int:
+        """V - 1."""
+        return len(self.words) - 1
+
+    @property
+    def end_id(self) -> int:
+        """V."""
+        return len(self.words)
+
+    @property
+    def start_id(self) -> int:
+        """V + 1: only in histories."""
+        return len(self.words) + 1
+
+    @property
+    def table_bits(self) -> int:
+        """The hash table holds 2^table_bits weights."""
+        return int(len(self.table) - self.size - 1).bit_length() - 1
+
+    def score_next(
+        self,
+        histories: IntArray,
+        remaining: npt.NDArray[np.bool_] | npt.NDArray[np.uint8],
+        word_log_probs: FloatArray,
+    ) -> FloatArray:
+        """Unnormalised scores of Eq. 3 for every word and the end of sentence: (K, V + 1).
+
+        histories: (K, order - 1); remaining: (K, V) bool, or bit sets of `features.pack`;
+        word_log_probs: (V,), read where a word remains.
+        """
+        held = _as_bool(remaining, self.size)
+        starts = places(histories, table_bits=self.table_bits, distant=self.distant)
+        runs = np.lib.stride_tricks.sliding_window_view(self.table, self.size + 1)
+        scores: FloatArray = np.repeat(self.unigram[MINUS][None], len(histories), axis=0)
+        for start in starts[MINUS]:
+            scores += runs[start] * np.float32(self.scale)
+        rows, ids = np.nonzero(held)
+        plus = self.unigram[PLUS][ids] + np.float32(self.attribute)
+        plus += np.float32(self.score) * word_log_probs[ids]
+        for start in starts[PLUS]:
+            plus += self.table[start[rows] + ids] * np.float32(self.scale)
+        scores[rows, ids] = plus
+        scores[~held.any(axis=1)] += self.end
+        if self.log_bilinear is not None:
+            scores += self.log_bilinear.scores(histories)
+        return scores
+
+    def log_probs_next(
+        self,
+        histories: IntArray,
+        remaining: npt.NDArray[np.bool_] | npt.NDArray[np.uint8],
+        word_log_probs: FloatArray,
+    ) -> npt.NDArray[np.float64]:
+        """Eq. 3 with its denominator, summed over every outcome: (K, V + 1) natural logarithms."""
+        scores = self.score_next(histories, remaining, word_log_probs).astype(np.float64)
+        scores -= scores.max(axis=1, keepdims=True)
+        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        return scores
+
+    def token_log_probs(
+        self, tokens: Sequence[str], attributes: Attributes = NO_ATTRIBUTES
+    ) -> npt.NDArray[np.float64]:
+        """Normalised log-probability of each word and of the end of sentence: (tokens + 1,)."""
+        ids = np.array([*self.vocabulary.encode(tokens), self.end_id], dtype=np.int32)
+        histories = self.histories(ids)
+        remaining = np.repeat(attributes.remaining(self.size)[None], len(ids), axis=0)
+        for place, word in enumerate(ids[:-1]):
+            remaining[place + 1 :, word] = False
+        scores = attributes.word_log_probs(self.size)
+        found = self.log_probs_next(histories, remaining, scores)
+        picked: npt.NDArray[np.float64] = found[np.arange(len(ids)), ids]
+        return picked
+
+    def sentence_log_prob(
+        self, tokens: Sequence[str], attributes: Attributes = NO_ATTRIBUTES
+    ) -> float:
+        """Normalised log-probability of a sentence, its end included (one term of Eq. 4)."""
+        return float(self.token_log_probs(tokens, attributes).sum())
+
+    def histories(self, ids: IntArray) -> IntArray:
+        """(N, order - 1): the history of each of a sentence's ids, start symbols in front."""
+        reach = self.order - 1
+        padded = np.concatenate([np.full(reach, self.start_id, dtype=np.int32), ids])
+        if reach == 0:
+            return np.empty((len(ids), 0), dtype=np.int32)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, reach)[: len(ids)]
+        return np.ascontiguousarray(windows)
+
+    def followers(self, word_id: int) -> IntArray:
+        """Words observed after a word, or after the start symbol, in training; ascending ids.
+
+        Neither `<unk>` nor the end of sentence is among them.
+        """
+        row = self.end_id if word_id == self.start_id else word_id
+        if not 0 <= row <= self.end_id or word_id == self.end_id:
+            raise VocabularyError(f"id {word_id} is neither a word nor the start symbol")
+        return self.follower_ids[self.follower_offsets[row] : self.follower_offsets[row + 1]]
+
+    def frequent(self, count: int) -> IntArray:
+        """Ids of the most frequent words: the vocabulary is in that order."""
+        return np.arange(min(count, len(self.vocabulary)), dtype=np.int32)
+
+    def quantised(self) -> MaxEnt:
+        """The same model with its hashed weights in one byte each (see docs/language.md)."""
+        if self.table.dtype == np.int8:
+            return self
+        scale = max(float(np.abs(self.table).max()) * self.scale / 127, 1e-12)
+        table = np.round(self.table * np.float32(self.scale / scale)).astype(np.int8)
+        return replace(self, table=table, scale=scale)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write the model into a directory: `language.json`, `vocabulary.json`, `language.npz`."""
+        numbers = {
+            "words": len(self.vocabulary),
+            "order": self.order,
+            "distant": self.distant,
+            "table_bits": self.table_bits,
+            "scale": self.scale,
+            "attribute": self.attribute,
+            "score": self.score,
+        }
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "table": self.table[: 1 << self.table_bits],
+            "unigram": self.unigram,
+            "end": self.end,
+            "follower_offsets": self.follower_offsets.astype(np.int32),
+            "follower_ids": self.follower_ids.astype(np.uint16 if self.size < 65536 else np.int32),
+        }
+        if self.log_bilinear is not None:
+            arrays["bilinear_context"] = self.log_bilinear.context
+            arrays["bilinear_position"] = self.log_bilinear.position
+            arrays["bilinear_target"] = self.log_bilinear.target
+        write_model(directory, vocabulary=self.vocabulary, numbers=numbers, arrays=arrays)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> MaxEnt:
+        """Read what `save` wrote; sizes and hash are checked."""
+        vocabulary, numbers, arrays = read_model(directory)
+        names = [f"bilinear_{name}" for name in ("context", "position", "target")]
+        return cls(
+            vocabulary=vocabulary,
+            order=numbers["order"],
+            distant=numbers["distant"],
+            table=padded_table(arrays["table"], len(vocabulary) + 2),
+            scale=numbers["scale"],
+            unigram=arrays["unigram"].astype(np.float32),
+            end=arrays["end"].astype(np.float32),
+            attribute=numbers["attribute"],
+            score=numbers["score"],
+            follower_offsets=arrays["follower_offsets"].astype(np.int64),
+            follower_ids=arrays["follower_ids"].astype(np.int32),
+            log_bilinear=LogBilinear(*(arrays[name].astype(np.float32) for name in names))
+            if names[0] in arrays
+            else None,
+        )
+
+
+def padded_table(
+    table: npt.NDArray[Any], outcomes: int
+) -> npt.NDArray[np.float32] | npt.NDArray[np.int8]:
+    """The table with its first `outcomes` weights again at its end.
+
+    >>> padded_table(np.array([1, 2, 3, 4], dtype=np.int8), 2).tolist()
+    [1, 2, 3, 4, 1, 2]
+    """
+    return np.concatenate([table, np.resize(table, outcomes)])
+
+
+def _as_bool(remaining: npt.NDArray[Any], size: int) -> npt.NDArray[np.bool_]:
+    return unpack(remaining, size) if remaining.dtype == np.uint8 else remaining
+
+
+def _check(model: MaxEnt) -> None:
+    outcomes = model.size + 1
+    shapes = {
+        "unigram": (model.unigram.shape, (2, outcomes)),
+        "end": (model.end.shape, (outcomes,)),
+        "follower_offsets": (model.follower_offsets.shape, (outcomes + 1,)),
+    }
+    for name, (found, expected) in shapes.items():
+        if found != expected:
+            raise InputError(
+                f"language model: {name} has shape {found}; expected {expected} for "
+                f"{len(model.vocabulary)} words"
+            )
+    hashed = len(model.table) - outcomes
+    if hashed < 1 or hashed & (hashed - 1):
+        raise InputError(
+            f"language model: the table holds {hashed} weights; expected a power of two"
+        )
+    if model.order < 1:
+        raise InputError(f"language model: order {model.order}; expected at least 1")
