@@ -8,7 +8,7 @@ higher*, the share that have the word. Words at or above a global threshold tau 
 top-ranked ones below it until three are content words. `calibration_fit` makes a `Calibration`.
 
 Deviation: a word must also have a probability of at least a fifth of tau in this very image. Where
-a detector tells its word well apart, nearly all images above a score of .01 have the word, so even
+a detector tells its word well apart, most images scored .01 or higher have the word, so that even
 .01 has a high precision: the promise holds for all of them together, not for the doubtful one.
 """
 
