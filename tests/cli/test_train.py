@@ -25,7 +25,7 @@ def _manifest(folder: Path, count: int = 60) -> Path:
         pixels = rng.integers(0, 60, (20, 20, 3)).astype(np.uint8)
         pixels[..., 0 if colour == "red" else 2] += 180
         Image.fromarray(pixels).save(folder / f"{number:03d}.png")
-        lines += [f"{number:03d}.png,a {colour} wall", f"{number:03d}.png,{colour} paint"]
+        lines += [f"{number:03d}.png,a {colour} wall", f"{number:03d}.png,a wall so {colour}"]
     path = folder / "walls.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -90,6 +90,7 @@ def test_from_a_csv_file_to_calibrated_words(
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("onnxscript")
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     transformers.Dinov2Model(
         transformers.Dinov2Config(
@@ -110,9 +111,9 @@ def test_from_a_csv_file_to_calibrated_words(
     assert main(command) == 0
     captured = capsys.readouterr()
     row = json.loads(captured.out)
-    assert row["words"] == 5
+    assert row["words"] == 5  # a, wall, red, blue, so
     assert row["val_images"] == 60
-    assert row["ap"] > 95
+    assert row["ap"] == pytest.approx(90, abs=1)  # so: one caption never agrees with another
     assert "step 40/40, loss" in captured.err
     assert main(command) == 0  # finished: nothing is trained or decoded again
     assert "step" not in capsys.readouterr().err

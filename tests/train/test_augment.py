@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +23,12 @@ SPEC = InputSpec(resize="square", size_px=32, resample="bilinear", normalization
 STILL = WordsConfig()
 
 
-def _pixels(count: int = 4, side: int = 32) -> torch.Tensor:
+def _pixels(count: int = 4, side: int = 32) -> Any:
     rng = np.random.default_rng(0)
     return torch.from_numpy(rng.integers(0, 256, (count, side, side, 3)).astype(np.uint8))
 
 
-def _whole(pixels: torch.Tensor) -> torch.Tensor:
+def _whole(pixels: Any) -> Any:
     return torch.full((len(pixels), 2), pixels.shape[1], dtype=torch.int32)
 
 

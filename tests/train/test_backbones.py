@@ -139,7 +139,7 @@ def small_vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_vit_averages_windows_of_patches(small_vit: Path) -> None:
-    vit = build_backbone("dinov2-vits14", weights=str(small_vit), size_px=196).eval()
+    vit: Any = build_backbone("dinov2-vits14", weights=str(small_vit), size_px=196).eval()
     images = torch.randn(2, 3, 196, 196)
     with torch.no_grad():
         regions, features = vit(images)
@@ -156,7 +156,7 @@ def test_positions_are_resampled_once(small_vit: Path) -> None:
     """The same numbers as transformers' own resampling at every step."""
     transformers = pytest.importorskip("transformers")
     plain = transformers.Dinov2Model.from_pretrained(small_vit, dtype=torch.float32).eval()
-    ours = build_backbone("dinov2-vits14", weights=str(small_vit), size_px=168).eval()
+    ours: Any = build_backbone("dinov2-vits14", weights=str(small_vit), size_px=168).eval()
     images = torch.randn(1, 3, 168, 168)
     with torch.no_grad():
         expected = plain(pixel_values=images).last_hidden_state

@@ -48,7 +48,7 @@ def test_a_trained_detector_is_precise_about_new_squares(
         assert example.image is not None
         found = {w.word: w.precision for w in loaded.words(example.image.location).words}
         for colour in ("red", "blue"):
-            assert (found.get(colour, 0) > 0.8) == (colour in places)
+            assert (found.get(colour, 0) > 0.9) == (colour in places)
 
 
 def test_images_with_fewer_captions_are_left_out(

@@ -48,7 +48,7 @@ def test_the_head_learns_faster_and_biases_twice_as_fast_under_sgd(tiny_net: Any
 
 def test_rates_fall_by_layer(tiny_net: Any) -> None:
     class Deep(tiny_net):  # type: ignore[misc]
-        def layers(self) -> list[list[torch.nn.Parameter]]:
+        def layers(self) -> list[list[Any]]:
             first, second = self.cells[0].parameters()
             return [[first], [second.view(1, -1)]]  # as if it were a matrix
 

@@ -200,6 +200,7 @@ def test_weights_round_trip_in_half_precision(toy_config: WordsConfig, tmp_path:
 def test_fewer_captions_are_shares_of_those_there_are(squares: Any) -> None:
     captions = [["red", "blue", "a", "a", "a", "red"], ["red"], []]
     shares = caption_targets(captions, squares.vocabulary, labels="fraction")
-    np.testing.assert_allclose(shares, [[0.6, 0, 0.2, 0.2], [0, 0, 0, 1], [0, 0, 0, 0]])
+    expected = np.array([[0.6, 0, 0.2, 0.2], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=np.float32)
+    np.testing.assert_allclose(shares, expected)
     first_two = caption_targets(captions, squares.vocabulary, captions_per_image=2)
     assert first_two.tolist() == [[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]

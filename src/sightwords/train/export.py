@@ -110,7 +110,11 @@ def write_onnx(network: WordNetwork, path: str | os.PathLike[str]) -> None:
             verbose=False,
         )
         assert program is not None
-        program.save(os.fspath(path), external_data=False)
+        model = program.model_proto
+    for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.output):
+        part.ClearField("doc_string")  # here and below the exporter notes files of this machine
+        part.ClearField("metadata_props")
+    Path(path).write_bytes(model.SerializeToString())
 
 
 @torch.no_grad()

@@ -10,6 +10,8 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,7 +61,7 @@ def _to_int8(source: Path, target: Path) -> None:
     shapes = require(
         "onnxruntime.quantization.shape_inference", extra="train", purpose="quantisation"
     )
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _quiet():
         prepared = Path(folder) / NETWORK_NAME
         # Fuses and folds first; without it int8 can be slower than float32.
         shapes.quant_pre_process(os.fspath(source), os.fspath(prepared))
@@ -68,6 +70,17 @@ def _to_int8(source: Path, target: Path) -> None:
             prepared, small, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True
         )
         shutil.copyfile(small, target)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The tools log a line for every matrix product, on the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _to_half(source: Path, target: Path) -> None:
