@@ -183,6 +183,12 @@ def test_a_bad_file_is_named(colour_detector: Path, changes: dict[str, Any], mes
         Calibration.load(colour_detector)
 
 
+def test_a_detector_without_calibration_says_how_to_get_one(colour_detector: Path) -> None:
+    (colour_detector / "calibration.json").unlink()
+    with pytest.raises(BundleError, match="unknown; fit them with: sightwords train calibration"):
+        Calibration.load(colour_detector)
+
+
 def test_scores_of_another_vocabulary_are_refused(colour_detector: Path) -> None:
     with pytest.raises(InputError, match=r"shape \(3,\); the calibration is of 8 words"):
         Calibration.load(colour_detector).precision([0.1, 0.2, 0.3])

@@ -119,6 +119,11 @@ class Calibration:
         With `spec`, its sums are believed and the files are not read again.
         """
         folder = Path(directory)
+        if folder.is_dir() and not (folder / CALIBRATION_NAME).exists():
+            raise BundleError(
+                f"{folder / CALIBRATION_NAME}: no such file, so the detector's precisions are "
+                f"unknown; fit them with: sightwords train calibration {folder} --images SOURCE"
+            )
         reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
         words = reader.count("words")
         curves = reader.take("curves", list)
