@@ -1,0 +1,147 @@
+"""Section 4.2, what a user may ask of a sentence: words and bounds -> a checked search problem.
+
+    Constraints     as asked, in words: checked for contradictions when made
+    Problem         as searched, in ids: `pose` checks every word against the vocabulary
+
+The paper knows none of these constraints; `Constraints()` asks for nothing and leaves its search
+as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import InputError, VocabularyError
+from sightwords.language.features import FloatArray, IntArray, attribute_set
+from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What must hold of every sentence.
+
+    >>> Constraints(required=("dog",), forbidden=("dog",))
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.InputError: constraints: 'dog' is both required and forbidden; \
+take it out of one of the two
+    """
+
+    required: tuple[str, ...] = ()
+    """Words that must appear."""
+    forbidden: tuple[str, ...] = ()
+    """Words that must not."""
+    minimum_length: int = 1
+    """In words, at least 1."""
+    maximum_length: int | None = None
+    """In words; None leaves the limit of the configuration. It can only lower that limit."""
+    repeats: bool = True
+    """Whether a content word (one not in the closed class) may occur twice, as in the paper."""
+
+    def __post_init__(self) -> None:
+        for word in self.required:
+            if word in self.forbidden:
+                raise InputError(
+                    f"constraints: {word!r} is both required and forbidden; "
+                    "take it out of one of the two"
+                )
+        if self.minimum_length < 1:
+            raise InputError(
+                f"constraints: minimum_length is {self.minimum_length}; expected at least 1"
+            )
+        if self.maximum_length is not None and self.maximum_length < self.minimum_length:
+            raise InputError(
+                f"constraints: minimum_length {self.minimum_length} is above maximum_length "
+                f"{self.maximum_length}; raise the maximum or lower the minimum"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One search, in the ids of a language model: V outcomes, `<unk>` the last of them."""
+
+    attributes: IntArray
+    """(A,) the detected words to mention, ascending; closed-class words removed (section 4.1)."""
+    word_log_probs: FloatArray
+    """(V,) log-probability of each attribute, 0 elsewhere: the Score feature of Table 1."""
+    required: IntArray
+    """(R,) ascending, each once."""
+    forbidden: BoolArray
+    """(V,) words never to use; `<unk>` is always one of them."""
+    once: BoolArray
+    """(V,) words that may occur once only; none where repeats are allowed."""
+    minimum_length: int
+    maximum_length: int
+
+
+def pose(
+    probs: Mapping[str, float],
+    vocabulary: Vocabulary,
+    *,
+    constraints: Constraints | None = None,
+    maximum_length: int,
+) -> Problem:
+    """Detected words with their probabilities, and constraints -> the problem to search.
+
+    A required word that was not detected joins the attributes with probability 1: the user
+    stands for it. A forbidden word is no attribute. A forbidden word outside the vocabulary asks
+    for nothing; any other word outside it is an error.
+
+    >>> words = Vocabulary(("a", "dog", "cat"), (3, 2, 1), 6)
+    >>> problem = pose({"dog": 0.5, "a": 0.9}, words, maximum_length=5)
+    >>> problem.attributes.tolist(), problem.word_log_probs.round(3).tolist()
+    ([1], [0.0, -0.6930000185966492, 0.0, 0.0])
+    """
+    asked = constraints or Constraints()
+    _check(probs, asked, vocabulary)
+    wanted = {**dict.fromkeys(asked.required, 1.0), **probs}
+    attributes = attribute_set(
+        {word: prob for word, prob in wanted.items() if word not in asked.forbidden}, vocabulary
+    )
+    size = len(vocabulary) + 1  # `<unk>`
+    limit = min(maximum_length, asked.maximum_length or maximum_length)
+    if asked.minimum_length > limit:
+        raise InputError(
+            f"constraints: minimum_length {asked.minimum_length} is above the longest sentence of "
+            f"the search, {limit}; lower it, or raise maximum_length in [generation]"
+        )
+    return Problem(
+        attributes=attributes.ids,
+        word_log_probs=attributes.word_log_probs(size),
+        required=np.array(sorted({vocabulary.ids[w] for w in asked.required}), dtype=np.int32),
+        forbidden=_mask(asked.forbidden, vocabulary, unknown=True),
+        once=~_mask(vocabulary.words if asked.repeats else CLOSED_CLASS, vocabulary, unknown=True),
+        minimum_length=asked.minimum_length,
+        maximum_length=limit,
+    )
+
+
+def _check(probs: Mapping[str, float], asked: Constraints, vocabulary: Vocabulary) -> None:
+    if not probs:
+        raise InputError("no detected words; give at least one, such as 'dog'")
+    for word, prob in probs.items():
+        if not 0 <= prob <= 1:  # also refuses nan
+            raise InputError(f"the word {word!r} has probability {prob}; expected 0 to 1")
+    missing = [word for word in dict.fromkeys((*probs, *asked.required)) if word not in vocabulary]
+    if missing:
+        close = difflib.get_close_matches(missing[0], vocabulary.words, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "words are lower-case"
+        raise VocabularyError(
+            f"not among the {len(vocabulary)} words of the language model: "
+            f"{', '.join(map(repr, missing))}; {hint}"
+        )
+
+
+def _mask(words: Iterable[str], vocabulary: Vocabulary, *, unknown: bool) -> BoolArray:
+    """(V,) these words, and `<unk>` as told."""
+    mask = np.zeros(len(vocabulary) + 1, dtype=np.bool_)
+    mask[[vocabulary.ids[word] for word in words if word in vocabulary]] = True
+    mask[-1] = unknown
+    return mask

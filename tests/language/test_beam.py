@@ -1,0 +1,223 @@
+"""The search against enumeration of every sentence, its backends against each other, its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightwords.config import GenerationConfig
+from sightwords.errors import InputError, VocabularyError
+from sightwords.language.beam import likeliest, quotas, search
+from sightwords.language.constraints import Constraints, Problem, pose
+from sightwords.language.extend import Extensions
+from sightwords.language.extend_numba import NumbaExtensions
+from sightwords.language.generate import Backend, Generator
+from sightwords.language.maxent import LogBilinear, MaxEnt
+from sightwords.types import DetectedWord, DetectedWords
+
+MakeModel = Callable[..., MaxEnt]
+WORDS = {"dog": 0.9, "grass": 0.3, "cat": 0.5}
+BACKENDS: list[Backend] = ["numpy", "dense"]
+if find_spec("numba"):
+    BACKENDS.append("numba")
+OPEN = 8**5
+"""A beam this wide keeps every sentence of up to five of eight words."""
+
+
+def enumerate_all(
+    model: MaxEnt, problem: Problem, frequent: int
+) -> list[tuple[tuple[int, ...], float]]:
+    """Every sentence that section 4.2 can form, with its score; the plainest way possible."""
+    listed = set(model.frequent(frequent).tolist())
+    paths: list[tuple[tuple[int, ...], np.float32]] = [((), np.float32(0))]
+    found = []
+    for length in range(problem.maximum_length + 1):
+        if not paths:
+            break
+        histories = np.array([((model.start_id,) * 3 + p)[-3:] for p, _ in paths], dtype=np.int32)
+        remaining = np.zeros((len(paths), model.size), dtype=np.bool_)
+        for row, (path, _) in enumerate(paths):
+            remaining[row, [a for a in problem.attributes if a not in path]] = True
+        scores = model.score_next(histories, remaining, problem.word_log_probs)
+        longer = []
+        for row, (path, total) in enumerate(paths):
+            if length >= problem.minimum_length and set(problem.required.tolist()) <= set(path):
+                found.append((path, float(total + scores[row, model.end_id])))
+            last = path[-1] if path else model.start_id
+            allowed = listed | set(model.followers(last).tolist())
+            allowed |= set(np.flatnonzero(remaining[row]).tolist())
+            allowed |= set(problem.required.tolist()) - set(path)
+            allowed -= set(np.flatnonzero(problem.forbidden).tolist())
+            allowed -= {w for w in path if problem.once[w]}
+            longer += [((*path, word), total + scores[row, word]) for word in sorted(allowed)]
+        paths = longer
+    return sorted(found, key=lambda item: (-item[1], len(item[0]), item[0]))
+
+
+def assert_equals_enumeration(
+    model: MaxEnt, config: GenerationConfig, constraints: Constraints, backend: Backend
+) -> None:
+    generator = Generator.of(model, config, constraints=constraints, backend=backend)
+    found = generator.sentences(WORDS)
+    longest = config.maximum_length
+    problem = pose(WORDS, model.vocabulary, constraints=constraints, maximum_length=longest)
+    expected = [
+        (tuple(model.words[i] for i in path), score)
+        for path, score in enumerate_all(model, problem, config.frequent_words)
+    ]
+    if expected:
+        assert [(h.tokens, h.log_prob) for h in found.m_best.hypotheses] == expected
+    assert (found.unmet == ()) == bool(expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 10_000), ties=st.booleans(), distant=st.booleans())
+def test_the_open_beam_equals_enumeration(
+    make_model: MakeModel, backend: Backend, seed: int, ties: bool, distant: bool
+) -> None:
+    """All 37,448 sentences of up to five of eight words, in order, ties included."""
+    model = make_model(seed, integers=ties, distant=distant)
+    config = GenerationConfig(
+        beam_width=OPEN, maximum_length=5, frequent_words=8, m_best=10**6, coverage=0
+    )
+    generator = Generator.of(model, config, backend=backend)
+    assert len(generator.sentences(WORDS).m_best.hypotheses) == sum(8**n for n in range(1, 6))
+    assert_equals_enumeration(model, config, Constraints(), backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    followers=st.floats(0, 0.6),
+    required=st.sets(st.sampled_from(["on", "cat", "runs"])),
+    forbidden=st.sets(st.sampled_from(["a", "dog", "red", "grass"])),
+    shortest=st.integers(1, 4),
+    repeats=st.booleans(),
+)
+def test_the_open_beam_equals_enumeration_under_constraints(
+    make_model: MakeModel,
+    backend: Backend,
+    seed: int,
+    followers: float,
+    required: set[str],
+    forbidden: set[str],
+    shortest: int,
+    repeats: bool,
+) -> None:
+    constraints = Constraints(
+        required=tuple(required),
+        forbidden=tuple(forbidden),
+        minimum_length=shortest,
+        repeats=repeats,
+    )
+    config = GenerationConfig(
+        beam_width=OPEN, maximum_length=4, frequent_words=2, m_best=10**6, coverage=0
+    )
+    assert_equals_enumeration(make_model(seed, followers=followers), config, constraints, backend)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    ties=st.booleans(),
+    width=st.integers(1, 40),
+    required=st.sets(st.sampled_from(["on", "cat", "runs", "jumps"])),
+    repeats=st.booleans(),
+)
+def test_narrow_beams_are_equal_in_every_backend(
+    make_model: MakeModel, seed: int, ties: bool, width: int, required: set[str], repeats: bool
+) -> None:
+    model = make_model(seed, integers=ties)
+    config = GenerationConfig(beam_width=width, maximum_length=7, frequent_words=3, m_best=30)
+    constraints = Constraints(required=tuple(required), repeats=repeats)
+    lists = [
+        Generator.of(model, config, constraints=constraints, backend=backend).sentences(WORDS)
+        for backend in BACKENDS
+    ]
+    assert all(found == lists[0] for found in lists)
+
+
+def test_the_kernel_gives_the_same_uncompiled(make_model: MakeModel) -> None:
+    model = make_model(3, integers=True)
+    extensions = Extensions.of(model, frequent_words=3)
+    kernel = NumbaExtensions.of(extensions, compiled=False)
+    asked = Constraints(required=("on", "cat"), repeats=False)
+    problem = pose(WORDS, model.vocabulary, constraints=asked, maximum_length=6)
+    plain, walked = (search(extend, problem, width=12) for extend in (extensions, kernel))
+    for left, right in zip(plain, walked, strict=True):
+        assert left.tokens.tolist() == right.tokens.tolist()
+        assert left.log_probs.tolist() == right.log_probs.tolist()
+
+
+def test_exact_scores_are_log_probabilities(make_model: MakeModel) -> None:
+    model = make_model(5)
+    config = GenerationConfig(beam_width=50, maximum_length=4, m_best=20)
+    found = Generator.of(model, config, backend="exact").sentences({"dog": 0.9})
+    problem = pose({"dog": 0.9}, model.vocabulary, maximum_length=4)
+    for hypothesis in found.m_best.hypotheses:
+        ids = np.array([*model.vocabulary.encode(hypothesis.tokens), model.end_id], np.int32)
+        remaining = np.ones((len(ids), 1), dtype=np.bool_) & np.zeros(model.size, dtype=np.bool_)
+        for place in range(len(ids)):
+            remaining[place, 1] = 1 not in ids[:place]
+        each = model.log_probs_next(model.histories(ids), remaining, problem.word_log_probs)
+        expected = each[np.arange(len(ids)), ids].sum()
+        assert hypothesis.log_prob == pytest.approx(expected, abs=1e-5)
+
+
+def test_log_bilinear_models_are_scored_over_the_whole_vocabulary(make_model: MakeModel) -> None:
+    plain = make_model(5)
+    rng = np.random.default_rng(0)
+    vectors = LogBilinear(
+        *(rng.normal(size=(n, 3)).astype(np.float32) for n in (plain.size + 2, 3, plain.size + 1))
+    )
+    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__ if name != "words"}
+    model = MaxEnt(**{**fields, "log_bilinear": vectors})
+    found = Generator.of(model).sentences(WORDS)
+    assert found == Generator.of(model, backend="dense").sentences(WORDS)
+    assert found != Generator.of(plain).sentences(WORDS)
+    with pytest.raises(InputError, match="log-bilinear"):
+        Generator.of(model, backend="numba")
+
+
+def test_of_equal_paths_the_first_token_ids_are_kept() -> None:
+    totals = np.array([0, 1, 1, 1], dtype=np.float32)
+    assert likeliest(totals, np.array([4, 3, 1, 2]), 2).tolist() == [2, 3]
+    assert likeliest(totals, np.array([4, 3, 1, 2]), 0).tolist() == []
+    assert sorted(likeliest(totals, np.array([4, 3, 1, 2]), 9).tolist()) == [0, 1, 2, 3]
+
+
+@given(width=st.integers(1, 300), required=st.integers(0, 8))
+def test_quotas_share_the_width(width: int, required: int) -> None:
+    shares = quotas(width, required)
+    assert len(shares) == required + 1
+    assert sum(shares) == max(width, required + 1)
+    assert shares == sorted(shares)
+    assert shares[-1] - shares[0] <= 1
+
+
+def test_as_a_stage_of_the_pipeline(make_model: MakeModel) -> None:
+    generator = Generator.of(make_model(0), GenerationConfig(beam_width=20, m_best=5))
+    words = tuple(DetectedWord(word, prob, 0.5, 0.5) for word, prob in WORDS.items())
+    found = generator(DetectedWords(words, threshold=0.5))
+    assert found == generator.sentences(WORDS).m_best
+    assert len(found.hypotheses) == 5
+    assert all(h.log_prob >= g.log_prob for h, g in zip(found.hypotheses, found.hypotheses[1:]))  # noqa: B905
+    for hypothesis in found.hypotheses:
+        assert set(hypothesis.mentioned) == set(hypothesis.tokens) & set(WORDS)
+
+
+def test_unknown_words_and_no_words_are_refused(make_model: MakeModel) -> None:
+    generator = Generator.of(make_model(0))
+    with pytest.raises(InputError, match="no detected words"):
+        generator(DetectedWords((), threshold=0.5))
+    with pytest.raises(VocabularyError, match="'dgo', 'zebra'; did you mean 'dog'"):
+        generator.sentences({"dgo": 0.5, "cat": 0.5, "zebra": 0.5})
+    with pytest.raises(InputError, match=r"'dog' has probability 1\.5; expected 0 to 1"):
+        generator.sentences({"dog": 1.5})
