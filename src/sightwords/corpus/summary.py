@@ -163,7 +163,7 @@ def length_statistics(lengths: Counter[int]) -> dict[str, float]:
         return {}
     ordered = sorted(lengths.items())
     result: dict[str, float] = {
-        "mean": round(sum(length * n for length, n in ordered) / total, 4),
+        "mean": round(sum(length * n for length, n in ordered) / total, 2),
         "min": ordered[0][0],
     }
     for percent in (25, 50, 75, 95):

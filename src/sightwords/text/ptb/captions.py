@@ -27,7 +27,6 @@ the memo that makes it fast. Behaviour worth knowing:
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
@@ -96,7 +95,7 @@ def tokenize_file(captions: Sequence[str]) -> list[list[str]]:
     for number, caption in enumerate(captions):
         if number == last:
             lists[number] = _cut_before(caption, "")
-        elif caption[-1:] in ". " and _CLOSING_INITIAL.search(caption):
+        elif _closes_with_initial(caption):
             lists[number] = _cut_before(caption, _next_line(captions, number + 1))
     return lists
 
@@ -123,7 +122,10 @@ def _lexed(whole: str, start: int, stop: int) -> tuple[Tokens, int, int]:
     return tuple(found), at, furthest
 
 
-_CLOSING_INITIAL = re.compile(r"[^\W\d_]\.\s*$")
+def _closes_with_initial(caption: str) -> bool:
+    """Does it end in a single letter and a period: `Ave S.`, `the U.S.`?"""
+    end = caption[-3:] if caption.endswith(".") else caption.rstrip()[-3:]
+    return end[-1:] == "." and end[-2:-1].isalpha() and not end[:-2].isalpha()
 
 
 def _next_line(captions: Sequence[str], number: int) -> str:
