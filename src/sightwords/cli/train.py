@@ -113,7 +113,7 @@ def _add_quantise(verbs: Verbs[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "quantise",
         help="write a smaller, faster form of a detector",
-        description="Write a smaller form of a detector: int8 matrix products, or float16 weights. "
+        description="Write a smaller form of a detector: int8 arithmetic, or float16 weights. "
         "Calibrate the new one: its scores differ a little.",
         epilog="example: sightwords train quantise my-detector --out my-detector-int8",
         formatter_class=HelpFormatter,
@@ -121,8 +121,13 @@ def _add_quantise(verbs: Verbs[argparse.ArgumentParser]) -> None:
     parser.add_argument("detector", metavar="DETECTOR_DIR", type=Path)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument(
-        "--form", choices=("int8", "float16"), default="int8", help="(default: int8)"
-    )
+        "--form", choices=("int8", "int8-static", "float16"), default="int8",
+        help="int8 for ViTs, int8-static for convolutional networks (default: int8)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--images", nargs="+", metavar="SOURCE",
+        help="photographs of the usual kind, for int8-static; 64 are used",
+    )  # fmt: skip
     parser.set_defaults(run=run_quantise, parser=parser)
 
 
@@ -190,9 +195,14 @@ def run_calibration(args: argparse.Namespace) -> int:
 
 def run_quantise(args: argparse.Namespace) -> int:
     """Write the other form."""
+    from sightwords.corpus import open_corpus
     from sightwords.train.quantise import quantise_detector
 
-    export = quantise_detector(args.detector, args.out, form=args.form)
+    if args.form == "int8-static" and not args.images:
+        args.parser.error("--form int8-static needs --images")
+    corpus = open_corpus(args.images, need_captions=False) if args.images else ()
+    samples = (example.image for example in corpus if example.image is not None)
+    export = quantise_detector(args.detector, args.out, form=args.form, samples=samples)
     row = {
         "detector": str(args.out),
         "network_bytes": export.network_bytes,
