@@ -155,7 +155,7 @@ def _images(network: WordNetwork, *, count: int) -> Tensor:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the exporter's chatter about torchvision and its own deprecations off the screen."""
-    chatter = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    chatter = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in chatter]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

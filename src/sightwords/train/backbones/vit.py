@@ -38,6 +38,7 @@ class DinoV2(Backbone):
             config = transformers.Dinov2Config(**SMALL, image_size=518, drop_path_rate=drop_path)
             self.vit = transformers.Dinov2Model(config)
         else:
+            transformers.utils.logging.disable_progress_bar()  # the library never prints
             self.vit = transformers.Dinov2Model.from_pretrained(
                 weights, drop_path_rate=drop_path, dtype=torch.float32
             )
