@@ -22,9 +22,9 @@ from __future__ import annotations
 import numpy as np
 
 from sightwords.language.constraints import Problem
-from sightwords.language.extend import Candidates, Extend, Index, Stack
 from sightwords.language.features import FloatArray
 from sightwords.language.mbest import Completed
+from sightwords.language.paths import Candidates, Extend, Index, Stack
 
 
 def search(extend: Extend, problem: Problem, *, width: int) -> list[Completed]:

@@ -73,6 +73,8 @@ class Problem:
     """(V,) log-probability of each attribute, 0 elsewhere: the Score feature of Table 1."""
     required: IntArray
     """(R,) ascending, each once."""
+    unattached: BoolArray
+    """(R,) required words that are no attributes: those of the closed class."""
     forbidden: BoolArray
     """(V,) words never to use; `<unk>` is always one of them."""
     once: BoolArray
@@ -112,12 +114,19 @@ def pose(
             f"constraints: minimum_length {asked.minimum_length} is above the longest sentence of "
             f"the search, {limit}; lower it, or raise maximum_length in [generation]"
         )
+    required = np.array(sorted({vocabulary.ids[w] for w in asked.required}), dtype=np.int32)
+    once = np.zeros(size, dtype=np.bool_)
+    if not asked.repeats:
+        once = ~_mask(CLOSED_CLASS, vocabulary)
+    forbidden = _mask(asked.forbidden, vocabulary)
+    forbidden[vocabulary.unknown_id] = True
     return Problem(
         attributes=attributes.ids,
         word_log_probs=attributes.word_log_probs(size),
-        required=np.array(sorted({vocabulary.ids[w] for w in asked.required}), dtype=np.int32),
-        forbidden=_mask(asked.forbidden, vocabulary, unknown=True),
-        once=~_mask(vocabulary.words if asked.repeats else CLOSED_CLASS, vocabulary, unknown=True),
+        required=required,
+        unattached=~np.isin(required, attributes.ids),
+        forbidden=forbidden,
+        once=once,
         minimum_length=asked.minimum_length,
         maximum_length=limit,
     )
@@ -139,9 +148,8 @@ def _check(probs: Mapping[str, float], asked: Constraints, vocabulary: Vocabular
         )
 
 
-def _mask(words: Iterable[str], vocabulary: Vocabulary, *, unknown: bool) -> BoolArray:
-    """(V,) these words, and `<unk>` as told."""
+def _mask(words: Iterable[str], vocabulary: Vocabulary) -> BoolArray:
+    """(V,) which outcomes these words are."""
     mask = np.zeros(len(vocabulary) + 1, dtype=np.bool_)
     mask[[vocabulary.ids[word] for word in words if word in vocabulary]] = True
-    mask[-1] = unknown
     return mask

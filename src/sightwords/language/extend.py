@@ -9,180 +9,214 @@ word once, with the part of their score that only it decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sightwords.language.constraints import BoolArray, Problem
 from sightwords.language.features import MINUS, PLUS, FloatArray, IntArray, places
 from sightwords.language.maxent import MaxEnt
+from sightwords.language.paths import (
+    Candidates,
+    Index,
+    Stack,
+    blocked_words,
+    last_words,
+    named_words,
+)
 
-Index = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """K open paths of one length n, in ascending order of their token ids."""
-
-    tokens: IntArray
-    """(K, n)"""
-    totals: FloatArray
-    """(K,) log-likelihood so far."""
-    remaining: BoolArray
-    """(K, A) attributes not yet mentioned."""
-    unmet: BoolArray
-    """(K, R) required words not yet used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Paths one word longer, in no particular order, none twice."""
-
-    rows: Index
-    """(N,) the path each extends."""
-    words: Index
-    """(N,) the word it appends."""
-    totals: FloatArray
-    """(N,) its log-likelihood."""
-    ends: FloatArray
-    """(K,) log-likelihood of each path when it ends here."""
-
-
-class Extend(Protocol):
-    """One step of the search; all implementations give equal numbers.
-
-    Candidates that no beam of this width would keep may be left out.
-    """
-
-    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
-        """Score the extensions of every path."""
+RUN = 64
+"""Weights whose largest is known."""
+HEAD = 16
+"""Words of each list scored first, to learn how likely a path must be."""
+SLACK = 1e-2
+"""Added to bounds, which are sums in another order: more than any rounding of such sums."""
 
 
 @dataclass(frozen=True)
 class Extensions:
-    """What may follow each word, whatever the image: built once a model."""
+    """What may follow each word, whatever the image: built once a model.
+
+    A list is sorted by the part of the score that its last word decides. The rest of the score is
+    at most `bounds`, so that only the head of a list is looked at: the part that can still reach
+    the k likeliest candidates found so far.
+    """
 
     model: MaxEnt
     offsets: Index
     """(V + 2,) of last word i, and of the start symbol at V, into `words` and `base`."""
     words: IntArray
-    """Frequent words and words seen after the last word, ascending; no `<unk>`."""
+    """Frequent words and words seen after the last word; no `<unk>`."""
     base: FloatArray
-    """Their score so far: N-gram- of one and of two words."""
+    """Their score so far, N-gram- of one and of two words: descending in each list."""
+    run_maxima: FloatArray
+    """By run of the table: no weight of a context that starts in it is larger."""
 
     @classmethod
     def of(cls, model: MaxEnt, *, frequent_words: int) -> Extensions:
-        """List and score them; about 100 ms for 4,000 words."""
+        """List, score and sort; about 100 ms for 4,000 words."""
         frequent = model.frequent(frequent_words)
-        lasts = [*range(model.size), model.start_id]
-        listed = [np.union1d(frequent, model.followers(last)) for last in lasts]
+        lasts = np.array([*range(model.size), model.start_id], dtype=np.int32)
+        listed = [np.union1d(frequent, model.followers(last)) for last in lasts.tolist()]
         counts = np.array([len(words) for words in listed], dtype=np.int64)
         offsets: Index = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         words = np.concatenate(listed).astype(np.int32)
         base = model.unigram[MINUS][words]
         if model.order > 1:
-            histories = np.repeat(np.array(lasts, dtype=np.int32)[:, None], model.order - 1, axis=1)
+            histories = np.repeat(lasts[:, None], model.order - 1, axis=1)
             starts = places(histories, table_bits=model.table_bits, distant=False)[MINUS, 0]
-            base = base + _weights(model, np.repeat(starts, counts) + words.astype(np.int64))
-        return cls(model, offsets, words, base)
+            base += _weights(model, np.repeat(starts, counts) + words.astype(np.int64))
+        order = np.lexsort((words, -base, np.repeat(np.arange(len(lasts)), counts)))
+        return cls(model, offsets, words[order], base[order], _run_maxima(model))
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int = 0) -> Candidates:
-        """Score every extension of every path."""
+    def bounds(self, starts: Index, exhausted: BoolArray) -> FloatArray:
+        """(K,) what the longer N-grams and End can add at most to a path's listed words."""
+        found = np.full(len(exhausted), SLACK, dtype=np.float32)
+        for start in starts[MINUS, 1:]:
+            found += self.run_maxima[start // RUN]
+        found[exhausted] += max(np.float32(0), self.model.end.max())
+        return found
+
+    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
+        """Score the extensions of every path that may be among the `width` likeliest."""
         model = self.model
         histories = last_words(model, stack.tokens, reach=model.order - 1)
         starts = places(histories, table_bits=model.table_bits, distant=model.distant)
-        exhausted: BoolArray = np.logical_not(stack.remaining.any(axis=1))
-        lasts = last_words(model, stack.tokens, reach=1)[:, 0]
-        named, minus, plus = named_words(stack, problem)
-        rows, words, scores = self._seen(lasts, starts, exhausted)
-        scores += stack.totals[rows]
-        blocked = blocked_words(stack, problem, named)
-        open_ = ~blocked[rows, words]
-        found = [(rows[open_], words[open_], scores[open_])]
-        for pairs, score in ((minus, self._minus), (plus, self._plus)):
-            if len(pairs[0]):
-                totals = score(*pairs, starts, exhausted, problem)
-                totals += stack.totals[pairs[0]]
-                found.append((*pairs, totals))
-        everywhere = np.arange(len(histories))
-        ends = self._minus(
-            everywhere, np.full_like(everywhere, model.end_id), starts, exhausted, problem
-        )
-        ends += stack.totals
+        view = _View(self, stack, problem, starts, np.logical_not(stack.remaining.any(axis=1)))
+        lists = np.minimum(last_words(model, stack.tokens, reach=1)[:, 0], model.size)
+        first, last = self.offsets[lists], self.offsets[lists + 1]
+        head = np.minimum(first + HEAD, last)
+        parts = [*view.named(), view.listed(first, head)]
+        tail = view.reach(head, last, view.thresholds(parts, width))
+        parts.append(view.listed(head, tail))
         return Candidates(
-            np.concatenate([part[0] for part in found]),
-            np.concatenate([part[1] for part in found]),
-            np.concatenate([part[2] for part in found]),
-            ends,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.words for part in parts]),
+            np.concatenate([part.totals for part in parts]),
+            view.ends(),
         )
 
-    def _seen(
-        self, lasts: IntArray, starts: Index, exhausted: BoolArray
-    ) -> tuple[Index, Index, FloatArray]:
-        """Rows, words and scores of the listed extensions of each path."""
-        lists = np.minimum(lasts, self.model.size)  # the start symbol's list is the last
-        counts = self.offsets[lists + 1] - self.offsets[lists]
-        rows = np.repeat(np.arange(len(lasts)), counts)
-        ends = np.cumsum(counts)
-        places_ = np.arange(len(rows)) + (self.offsets[lists] - ends + counts)[rows]
-        words = self.words[places_].astype(np.int64)
-        scores = self.base[places_]
-        for start in starts[MINUS, 1:]:
-            scores += _weights(self.model, start[rows] + words)
-        if exhausted.any():
-            scores += np.where(exhausted[rows], self.model.end[words], np.float32(0))
-        return rows, words, scores
 
-    def _minus(
-        self, rows: Index, words: Index, starts: Index, exhausted: BoolArray, problem: Problem
-    ) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of the candidates."""
+
+    rows: Index
+    words: Index
+    totals: FloatArray
+    lacking: Index
+    """How many required words each lacks."""
+
+
+class _View:
+    """One stack, as its extensions are scored."""
+
+    def __init__(
+        self,
+        extensions: Extensions,
+        stack: Stack,
+        problem: Problem,
+        starts: Index,
+        exhausted: BoolArray,
+    ) -> None:
+        self.extensions, self.model = extensions, extensions.model
+        self.stack, self.problem = stack, problem
+        self.starts, self.exhausted = starts, exhausted
+        self.lacking: Index = stack.unmet.sum(axis=1)
+        self.minus, self.plus = named_words(stack, problem)
+        self.blocked = blocked_words(stack, problem, self.minus, self.plus)
+
+    def named(self) -> list[_Part]:
+        """The attributes that remain, and required words that are no attributes."""
+        parts = []
+        for (rows, words), score in ((self.plus, self.score_plus), (self.minus, self.score_minus)):
+            if len(rows):
+                totals = score(rows, words)
+                totals += self.stack.totals[rows]
+                lacking = self.lacking[rows] - np.isin(words, self.problem.required)
+                parts.append(_Part(rows, words, totals, lacking))
+        return parts
+
+    def listed(self, first: Index, last: Index) -> _Part:
+        """The places from `first` up to `last` of each path's list."""
+        counts = last - first
+        rows = np.repeat(np.arange(len(counts)), counts)
+        places_ = np.arange(len(rows)) + (first - np.cumsum(counts) + counts)[rows]
+        words = self.extensions.words[places_].astype(np.int64)
+        open_ = ~self.blocked[rows, words]
+        rows, words, places_ = rows[open_], words[open_], places_[open_]
+        totals = self.extensions.base[places_]
+        for start in self.starts[MINUS, 1:]:
+            totals += _weights(self.model, start[rows] + words)
+        self._add_end(totals, rows, words)
+        totals += self.stack.totals[rows]
+        return _Part(rows, words, totals, self.lacking[rows])
+
+    def thresholds(self, parts: list[_Part], width: int) -> FloatArray:
+        """(R + 1,) by required words lacked: below this, `width` candidates are likelier."""
+        totals = np.concatenate([part.totals for part in parts])
+        lacking = np.concatenate([part.lacking for part in parts])
+        groups = len(self.problem.required) + 1
+        count = max(width, groups)
+        found = np.full(groups, -np.inf, dtype=np.float32)
+        for group in range(groups):
+            members = totals[lacking == group] if groups > 1 else totals
+            if len(members) >= count:
+                found[group] = np.partition(members, -count)[-count]
+        return found
+
+    def reach(self, first: Index, last: Index, thresholds: FloatArray) -> Index:
+        """Where each path's list falls below what can still reach the threshold."""
+        needed = thresholds[self.lacking] - self.stack.totals
+        needed -= self.extensions.bounds(self.starts, self.exhausted)
+        low: Index = first.copy()
+        high: Index = last.copy()
+        while (searched := low < high).any():
+            middle = (low + high) // 2
+            enough = self.extensions.base[np.minimum(middle, len(self.extensions.base) - 1)]
+            above = enough >= needed
+            low = np.where(searched & above, middle + 1, low)
+            high = np.where(searched & ~above, middle, high)
+        return low
+
+    def ends(self) -> FloatArray:
+        """(K,) log-likelihood of each path when it ends here."""
+        rows = np.arange(len(self.stack.totals))
+        totals = self.score_minus(rows, np.full_like(rows, self.model.end_id))
+        totals += self.stack.totals
+        return totals
+
+    def score_minus(self, rows: Index, words: Index) -> FloatArray:
+        """Eq. 3 for words outside the attribute set."""
         scores: FloatArray = self.model.unigram[MINUS][words]
-        for start in starts[MINUS]:
+        for start in self.starts[MINUS]:
             scores += _weights(self.model, start[rows] + words)
-        scores += np.where(exhausted[rows], self.model.end[words], np.float32(0))
+        self._add_end(scores, rows, words)
         return scores
 
-    def _plus(
-        self, rows: Index, words: Index, starts: Index, exhausted: BoolArray, problem: Problem
-    ) -> FloatArray:
+    def score_plus(self, rows: Index, words: Index) -> FloatArray:
+        """Eq. 3 for words in the attribute set."""
         scores: FloatArray = self.model.unigram[PLUS][words] + np.float32(self.model.attribute)
-        scores += np.float32(self.model.score) * problem.word_log_probs[words]
-        for start in starts[PLUS]:
+        scores += np.float32(self.model.score) * self.problem.word_log_probs[words]
+        for start in self.starts[PLUS]:
             scores += _weights(self.model, start[rows] + words)
         return scores
 
-
-def last_words(model: MaxEnt, tokens: IntArray, *, reach: int) -> IntArray:
-    """(K, reach) the last words of paths (K, n), start symbols in front."""
-    padding = np.full((len(tokens), max(0, reach - tokens.shape[1])), model.start_id, np.int32)
-    kept = tokens[:, max(0, tokens.shape[1] - reach) :]
-    return np.concatenate([padding, kept], axis=1)
-
-
-def named_words(
-    stack: Stack, problem: Problem
-) -> tuple[BoolArray, tuple[Index, Index], tuple[Index, Index]]:
-    """Words this problem adds to each path: which (K, V), required (N-) and attributes (N+)."""
-    named = np.zeros((len(stack.totals), len(problem.forbidden)), dtype=np.bool_)
-    rows, columns = np.nonzero(stack.remaining)
-    plus = rows, problem.attributes[columns].astype(np.int64)
-    rows, columns = np.nonzero(stack.unmet & ~np.isin(problem.required, problem.attributes))
-    minus = rows, problem.required[columns].astype(np.int64)
-    named[plus] = True
-    named[minus] = True
-    return named, minus, plus
-
-
-def blocked_words(stack: Stack, problem: Problem, named: BoolArray) -> BoolArray:
-    """(K, V) words that a path's list must not give: forbidden, used up, or already named."""
-    blocked: BoolArray = named | problem.forbidden
-    if problem.once.any():
-        rows, places_ = np.nonzero(problem.once[stack.tokens])
-        blocked[rows, stack.tokens[rows, places_]] = True
-    return blocked
+    def _add_end(self, scores: FloatArray, rows: Index, words: Index) -> None:
+        if self.exhausted.any():
+            scores += np.where(self.exhausted[rows], self.model.end[words], np.float32(0))
 
 
 def _weights(model: MaxEnt, slots: Index) -> FloatArray:
     found: FloatArray = model.table[slots] * np.float32(model.scale)
+    return found
+
+
+def _run_maxima(model: MaxEnt) -> FloatArray:
+    """Largest weight among those of any context that starts in each run of the table."""
+    table = np.pad(model.table, (0, -len(model.table) % RUN), mode="edge")
+    maxima = table.reshape(-1, RUN).max(axis=1)
+    runs = -(-(model.size + 1) // RUN) + 1  # a context's weights lie in this many runs
+    maxima = np.pad(maxima, (0, runs), mode="edge")
+    largest = np.lib.stride_tricks.sliding_window_view(maxima, runs).max(axis=1)
+    found: FloatArray = largest.astype(np.float32) * np.float32(model.scale)
     return found

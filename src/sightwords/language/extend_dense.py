@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightwords.language.constraints import BoolArray, Problem
-from sightwords.language.extend import Candidates, Stack, blocked_words, last_words, named_words
 from sightwords.language.maxent import MaxEnt
+from sightwords.language.paths import Candidates, Stack, blocked_words, last_words, named_words
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class DenseExtensions:
             listed[row, model.followers(last)] = True
         return cls(model, listed, exact)
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int = 0) -> Candidates:
+    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
         """Score every extension of every path."""
         model = self.model
         remaining = np.zeros((len(stack.totals), model.size), dtype=np.bool_)
@@ -44,7 +44,10 @@ class DenseExtensions:
         histories = last_words(model, stack.tokens, reach=model.order - 1)
         scores = score(histories, remaining, problem.word_log_probs).astype(np.float32)
         totals = stack.totals[:, None] + scores
-        named, _, _ = named_words(stack, problem)
+        minus, plus = named_words(stack, problem)
         lasts = np.minimum(last_words(model, stack.tokens, reach=1)[:, 0], model.size)
-        rows, words = np.nonzero(named | self.listed[lasts] & ~blocked_words(stack, problem, named))
+        allowed = self.listed[lasts] & ~blocked_words(stack, problem, minus, plus)
+        allowed[minus] = True
+        allowed[plus] = True
+        rows, words = np.nonzero(allowed)
         return Candidates(rows, words, totals[rows, words], totals[:, model.end_id])

@@ -2,8 +2,8 @@
 
 The kernel walks the same lists and adds the same numbers in the same order as `extend`, so that
 both give equal sentences. It also remembers the k likeliest so far of each group of paths (see
-`beam`), and gives back only candidates that are among them; where even the largest weights of the
-table could not lift a candidate that far, its longer N-grams are not looked up.
+`beam`), gives back only candidates that are among them, and leaves a path's list where its bound
+says that no later word can be.
 
 Compiled code is cached on disk by numba. `NumbaExtensions.of` compiles or loads it, so that no
 request does.
@@ -20,11 +20,9 @@ import numpy as np
 
 from sightwords.errors import require
 from sightwords.language.constraints import Problem
-from sightwords.language.extend import Candidates, Extensions, Stack, last_words
+from sightwords.language.extend import Extensions
 from sightwords.language.features import MINUS, PLUS, FloatArray, places
-
-SLACK = 1e-2
-"""Added to bounds, which are sums in another order: more than any rounding of such sums."""
+from sightwords.language.paths import Candidates, Stack, last_words
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,6 @@ class NumbaExtensions:
 
     extensions: Extensions
     kernel: Callable[..., tuple[Any, Any, Any, FloatArray]]
-    largest: float
-    """The largest weight in the table, for the bounds."""
-    largest_end: float
-    """The largest End weight."""
 
     @classmethod
     def of(cls, extensions: Extensions, *, compiled: bool = True) -> NumbaExtensions:
@@ -44,28 +38,25 @@ class NumbaExtensions:
 
         `compiled=False` runs the same lines in Python, slowly, for tests.
         """
-        model = extensions.model
-        made = cls(
-            extensions,
-            _compiled() if compiled else extend_kernel,
-            max(0.0, float(model.table.max()) * model.scale),
-            max(0.0, float(model.end.max())),
-        )
+        made = cls(extensions, _compiled() if compiled else extend_kernel)
         if compiled:
-            made(*_smallest(model.size))
+            made(*_smallest(extensions.model.size), width=1)
         return made
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int = 0) -> Candidates:
+    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
         """Score the extensions of every path; leave out those that no beam of `width` keeps."""
         listed = self.extensions
         model = listed.model
         histories = last_words(model, stack.tokens, reach=model.order - 1)
         lasts = np.minimum(last_words(model, stack.tokens, reach=1)[:, 0], model.size)
+        starts = places(histories, table_bits=model.table_bits, distant=model.distant)
+        exhausted = np.logical_not(stack.remaining.any(axis=1))
         rows, words, totals, ends = self.kernel(
             stack.tokens,
             stack.totals,
             stack.remaining,
-            stack.unmet & ~np.isin(problem.required, problem.attributes),
+            exhausted,
+            stack.unmet & problem.unattached,
             stack.unmet.sum(axis=1),
             problem.attributes,
             problem.required,
@@ -73,7 +64,8 @@ class NumbaExtensions:
             problem.forbidden,
             problem.once,
             lasts,
-            places(histories, table_bits=model.table_bits, distant=model.distant),
+            starts,
+            listed.bounds(starts, exhausted),
             np.argsort(-stack.totals, kind="stable"),
             listed.offsets,
             listed.words,
@@ -84,8 +76,6 @@ class NumbaExtensions:
             model.end,
             np.float32(model.attribute),
             np.float32(model.score),
-            np.float32(self.largest),
-            np.float32(self.largest_end + SLACK),
             max(width, len(problem.required) + 1),
         )
         return Candidates(rows, words, totals, ends)
@@ -105,13 +95,14 @@ def _smallest(size: int) -> tuple[Stack, Problem]:
     none = np.zeros((1, 0), dtype=np.bool_)
     words = np.zeros(size, dtype=np.bool_)
     stack = Stack(np.empty((1, 0), np.int32), np.zeros(1, np.float32), none, none)
-    return stack, Problem(nothing, np.zeros(size, np.float32), nothing, words, words, 1, 1)
+    return stack, Problem(nothing, np.zeros(size, np.float32), nothing, none[0], words, words, 1, 1)
 
 
 def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     tokens: Any,  # (K, n) int32
     totals: Any,  # (K,) float32
     remaining: Any,  # (K, A) bool
+    exhausted: Any,  # (K,) bool
     named: Any,  # (K, R) bool: required words that a path lacks and that are no attributes
     lacking: Any,  # (K,) how many required words each path lacks
     attributes: Any,  # (A,) int32
@@ -121,6 +112,7 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     once: Any,  # (V,) bool
     lasts: Any,  # (K,) each path's list of extensions
     starts: Any,  # (2, contexts, K) int64
+    bounds: Any,  # (K,) float32: no listed word adds more than this to its base
     order: Any,  # (K,) paths, the likeliest first: they raise the threshold early
     offsets: Any,  # (V + 2,) int64
     listed: Any,  # int32
@@ -131,8 +123,6 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     end: Any,  # (V + 1,) float32
     attribute: Any,
     score: Any,
-    largest: Any,
-    slack: Any,
     width: int,
 ) -> tuple[Any, Any, Any, Any]:
     """Rows, words and totals of the candidates that may be kept, and the totals of all ends."""
@@ -151,43 +141,47 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     heaps = np.full((len(required) + 1, width), -np.inf, np.float32)  # smallest first
     ends = np.empty(paths, np.float32)
     stamp = np.full(size, -1, np.int64)  # the path whose list must not give the word
-    for row in order:
-        exhausted = not remaining[row].any()
+    for turn in range(2 * paths):  # attributes and required words first: they raise the threshold
+        row = order[turn % paths]
         total = totals[row]
-        found = unigram[MINUS, size]
-        for c in range(contexts):
-            found += np.float32(table[starts[MINUS, c, row] + size]) * scale
-        if exhausted:
-            found += end[size]
-        ends[row] = total + found
-        for a in range(len(attributes)):
-            if remaining[row, a]:
-                stamp[attributes[a]] = row
-        for r in range(len(required)):
-            if named[row, r]:
-                stamp[required[r]] = row
-        for i in range(length):
-            if once[tokens[row, i]]:
-                stamp[tokens[row, i]] = row
-        first = offsets[lasts[row]]
-        seen = offsets[lasts[row] + 1] - first
-        for i in range(seen + extra):
+        first = 0
+        if turn < paths:
+            found = unigram[MINUS, size]
+            for c in range(contexts):
+                found += np.float32(table[starts[MINUS, c, row] + size]) * scale
+            if exhausted[row]:
+                found += end[size]
+            ends[row] = total + found
+            tries = extra
+        else:
+            for a in range(len(attributes)):
+                if remaining[row, a]:
+                    stamp[attributes[a]] = row
+            for r in range(len(required)):
+                if named[row, r]:
+                    stamp[required[r]] = row
+            for i in range(length):
+                if once[tokens[row, i]]:
+                    stamp[tokens[row, i]] = row
+            first = offsets[lasts[row]]
+            tries = offsets[lasts[row] + 1] - first
+        for i in range(tries):
             group = lacking[row]
-            if i < seen:
+            if turn >= paths:
+                found = base[first + i]
+                if total + found + bounds[row] < heaps[group, 0]:
+                    break  # bases descend
                 word = listed[first + i]
                 if forbidden[word] or stamp[word] == row:
                     continue
-                found = base[first + i]
-                if total + found + largest * (contexts - 1) + slack < heaps[group, 0]:
-                    continue
                 for c in range(1, contexts):
                     found += np.float32(table[starts[MINUS, c, row] + word]) * scale
-                if exhausted:
+                if exhausted[row]:
                     found += end[word]
-            elif i < seen + len(attributes):
-                if not remaining[row, i - seen]:
+            elif i < len(attributes):
+                if not remaining[row, i]:
                     continue
-                word = attributes[i - seen]
+                word = attributes[i]
                 found = unigram[PLUS, word] + attribute
                 found += score * word_log_probs[word]
                 for c in range(contexts):
@@ -196,13 +190,13 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
                     if required[r] == word:
                         group -= 1
             else:
-                if not named[row, i - seen - len(attributes)]:
+                if not named[row, i - len(attributes)]:
                     continue
-                word = required[i - seen - len(attributes)]
+                word = required[i - len(attributes)]
                 found = unigram[MINUS, word]
                 for c in range(contexts):
                     found += np.float32(table[starts[MINUS, c, row] + word]) * scale
-                if exhausted:
+                if exhausted[row]:
                     found += end[word]
                 group -= 1
             longer = total + found

@@ -17,10 +17,11 @@ from sightwords.config import GenerationConfig
 from sightwords.errors import InputError
 from sightwords.language.beam import search
 from sightwords.language.constraints import Constraints, pose
-from sightwords.language.extend import Extend, Extensions
+from sightwords.language.extend import Extensions
 from sightwords.language.extend_dense import DenseExtensions
 from sightwords.language.maxent import MaxEnt
 from sightwords.language.mbest import Generation, m_best
+from sightwords.language.paths import Extend
 from sightwords.types import DetectedWords, MBest
 
 logger = logging.getLogger(__name__)

@@ -76,13 +76,13 @@ def m_best(
     reached = lower_coverage(covered[allowed], m=m, target=coverage)
     eligible = np.flatnonzero(allowed & (covered >= reached))
     order = eligible[np.argsort(-log_probs[eligible], kind="stable")][:m]
-    starts = np.cumsum([0, *(len(c.log_probs) for c in completed)])
-    places = np.searchsorted(starts, order, side="right") - 1
-    found = tuple(
-        _hypothesis(completed[place], i - starts[place], problem, vocabulary)
-        for i, place in zip(order.tolist(), places.tolist(), strict=True)
-    )
-    return Generation(MBest(found, reached), unmet)
+    tokens = [path for c in completed for path in c.tokens.tolist()]
+    attributes = {vocabulary[i] for i in problem.attributes.tolist()}
+    found = [
+        _hypothesis([vocabulary[i] for i in tokens[place]], log_prob, attributes)
+        for place, log_prob in zip(order.tolist(), log_probs[order].tolist(), strict=True)
+    ]
+    return Generation(MBest(tuple(found), reached), unmet)
 
 
 def _meeting(
@@ -104,14 +104,6 @@ def _meeting(
     return allowed, tuple(unmet)
 
 
-def _hypothesis(
-    group: Completed, row: int, problem: Problem, vocabulary: Sequence[str]
-) -> Hypothesis:
-    tokens = group.tokens[row].tolist()
-    attributes = set(problem.attributes[group.covered[row]].tolist())
-    mentioned = dict.fromkeys(vocabulary[i] for i in tokens if i in attributes)
-    return Hypothesis(
-        tokens=tuple(vocabulary[i] for i in tokens),
-        log_prob=float(group.log_probs[row]),
-        mentioned=tuple(mentioned),
-    )
+def _hypothesis(tokens: list[str], log_prob: float, attributes: set[str]) -> Hypothesis:
+    mentioned = dict.fromkeys(word for word in tokens if word in attributes)
+    return Hypothesis(tokens=tuple(tokens), log_prob=log_prob, mentioned=tuple(mentioned))
