@@ -150,11 +150,25 @@ class LanguageConfig:
     """Section 4.1: tried by the paper, better perplexity, not better captions."""
     table_bits: int = 24
     """Open: the hash table holds 2^table_bits weights."""
+    bilinear_units: int = 32
+    """Open: length of the word vectors of `log_bilinear`."""
     epochs: int = 5
     """Open."""
+    learning_rate: float = 0.2
+    """Open: AdaGrad's, falling in a straight line."""
+    first_square: float = 1.0
+    """Open: what AdaGrad's sums of squared gradients start from."""
+    attribute_threshold: float = 0.15
+    """Open: detected words of at least this probability make up the attribute set."""
+    text_weight: float = 1.0
+    """Open: what a sentence without detected words counts for; 0 leaves such text out."""
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("learning_rate", "first_square", "bilinear_units"):
+            _check(self, name, getattr(self, name) > 0, "above 0")
+        _check(self, "attribute_threshold", 0 <= self.attribute_threshold <= 1, "from 0 to 1")
+        _check(self, "text_weight", self.text_weight >= 0, "at least 0")
         _check(self, "ngram_order", 1 <= self.ngram_order <= 8, "from 1 to 8")
         _check(self, "noise_samples", self.noise_samples >= 1, "at least 1")
         _check(self, "table_bits", 10 <= self.table_bits <= 32, "from 10 to 32")

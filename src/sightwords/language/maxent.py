@@ -14,12 +14,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.errors import InputError, VocabularyError
+from sightwords.errors import InputError, VocabularyError, require
+from sightwords.language.arrays import Bilinear, Shape, Weights, no_bilinear, shape_of
 from sightwords.language.features import (
     MINUS,
     NO_ATTRIBUTES,
@@ -79,6 +81,8 @@ class MaxEnt:
     follower_ids: IntArray
     """Words observed after each word in training, ascending."""
     log_bilinear: LogBilinear | None = None
+    kernels: ModuleType | None = field(default=None, repr=False, compare=False)
+    """`sightwords.language.kernels`, where scoring is compiled: see `compiled`."""
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """(V,) the vocabulary's words and `<unk>`."""
 
@@ -113,6 +117,38 @@ class MaxEnt:
         """The hash table holds 2^table_bits weights."""
         return int(len(self.table) - self.size - 1).bit_length() - 1
 
+    @property
+    def shape(self) -> Shape:
+        """What compiled code needs to find a context's weights."""
+        return shape_of(self.order, self.distant, self.table_bits)
+
+    def weights(self) -> Weights:
+        """The model as compiled code takes it."""
+        vectors = self.log_bilinear
+        return Weights(
+            self.table,
+            np.float32(self.scale),
+            self.unigram,
+            self.end,
+            np.float32(self.attribute),
+            np.float32(self.score),
+            no_bilinear(self.order, self.size)
+            if vectors is None
+            else Bilinear(vectors.context, vectors.position, vectors.target),
+        )
+
+    def compiled(self) -> MaxEnt:
+        """The same model, scored by numba (extra `fast`).
+
+        Compiles, or loads from numba's cache, at once: no later call waits for the compiler.
+        """
+        kernels = require("sightwords.language.kernels", extra="fast", purpose="compiled scoring")
+        model = replace(self, kernels=kernels)
+        histories = np.full((1, self.order - 1), self.start_id, dtype=np.int32)
+        held = np.zeros((1, self.size), dtype=np.bool_)
+        model.score_next(histories, held, np.zeros(self.size, dtype=np.float32))
+        return model
+
     def score_next(
         self,
         histories: IntArray,
@@ -125,6 +161,15 @@ class MaxEnt:
         word_log_probs: (V,), read where a word remains.
         """
         held = _as_bool(remaining, self.size)
+        if self.kernels is not None:
+            found: FloatArray = self.kernels.score_rows(
+                histories.astype(np.uint64),
+                np.ascontiguousarray(held),
+                np.ascontiguousarray(word_log_probs, dtype=np.float32),
+                self.weights(),
+                self.shape,
+            )
+            return found
         starts = places(histories, table_bits=self.table_bits, distant=self.distant)
         runs = np.lib.stride_tricks.sliding_window_view(self.table, self.size + 1)
         scores: FloatArray = np.repeat(self.unigram[MINUS][None], len(histories), axis=0)

@@ -1,0 +1,206 @@
+"""Eq. 3 compiled by numba (extra `fast`): the same sums as `maxent`, several times sooner.
+
+Imported only where numba is installed. Compiled code is cached on disk: beside this file, in the
+user's cache where an installation is read-only (NUMBA_CACHE_DIR names another place), or, where
+neither can be written, not at all. `warm_up` compiles or loads what scoring needs, so that no
+request pays for it. The hash is `features`' own code, compiled here: after a change there, touch
+this file, since numba's cache looks at the caller's file alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightwords.errors import require
+from sightwords.language import features
+from sightwords.language.arrays import Scratch, Sets, Shape, Text, Weights
+from sightwords.language.features import MINUS, PLUS, fill_contexts, place
+
+log = logging.getLogger(__name__)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PURPOSE = "compiled scoring"
+numba = require("numba", extra="fast", purpose=_PURPOSE)
+
+
+def jit(function: F) -> F:
+    """Compile on first call, to run without Python's lock; cached on disk where possible."""
+    # Sums may be reordered, but infinities and NaN keep their meaning.
+    options = {"nogil": True, "fastmath": {"contract", "nsz", "arcp", "reassoc"}}
+    try:
+        compiled: F = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder for the cache can be written
+        log.warning("no cache folder for compiled code; set NUMBA_CACHE_DIR to keep it")
+        compiled = numba.njit(**options)(function)
+    return compiled
+
+
+for _shared in (features.mix, fill_contexts, place):
+    require("numba.extending", extra="fast", purpose=_PURPOSE).register_jitable(_shared)
+
+
+def _new_scratch(outcomes: int, width: int, shape: Shape) -> Scratch:
+    return Scratch(
+        np.zeros(outcomes, dtype=np.bool_),
+        np.zeros(outcomes, dtype=np.float32),
+        np.empty(shape.reach, dtype=np.uint64),
+        np.empty(shape.contexts, dtype=np.uint64),
+        np.empty((2, shape.contexts), dtype=np.int64),
+        np.zeros(width, dtype=np.float32),
+    )
+
+
+new_scratch = jit(_new_scratch)
+
+
+def _find_places(scratch: Scratch, shape: Shape) -> None:
+    """Where the history's N-gram- and N-gram+ weights start."""
+    if shape.reach:
+        fill_contexts(scratch.history, scratch.contexts, shape.distant)
+    for c in range(shape.contexts):
+        context = scratch.contexts[c]
+        scratch.starts[MINUS, c] = np.int64(place(context, np.uint64(MINUS), shape.shift))
+        scratch.starts[PLUS, c] = np.int64(place(context, np.uint64(PLUS), shape.shift))
+
+
+find_places = jit(_find_places)
+
+
+def _predict(scratch: Scratch, bilinear: Any) -> None:
+    """The vector that the history predicts, where the log-bilinear option is on."""
+    predicted, history = scratch.predicted, scratch.history
+    predicted[:] = 0
+    for j in range(len(history)):
+        for d in range(len(predicted)):
+            predicted[d] += bilinear.context[history[j], d] * bilinear.position[j, d]
+
+
+predict = jit(_predict)
+
+
+def _hold(s: int, text: Text, sets: Sets, scratch: Scratch) -> int:
+    """Start a sentence: take up its attribute set, and say how many words that has; -1: no set."""
+    scratch.history[:] = np.uint64(len(scratch.held))  # the start symbol, V + 1
+    image = text.images[s]
+    if image < 0:
+        return -1
+    for j in range(sets.offsets[image], sets.offsets[image + 1]):
+        scratch.held[sets.ids[j]] = True
+        scratch.logs[sets.ids[j]] = sets.log_probs[j]
+    return int(sets.offsets[image + 1] - sets.offsets[image])
+
+
+hold = jit(_hold)
+
+
+def _mention(word: int, left: int, scratch: Scratch) -> int:
+    """Append a word to the history and take it from the set; how many words remain."""
+    history = scratch.history
+    for i in range(len(history) - 1):
+        history[i] = history[i + 1]
+    if len(history):
+        history[len(history) - 1] = np.uint64(word)
+    if scratch.held[word]:
+        scratch.held[word] = False
+        left -= 1
+    return left
+
+
+mention = jit(_mention)
+
+
+def _release(s: int, text: Text, sets: Sets, scratch: Scratch) -> None:
+    """End a sentence: forget what it left unmentioned."""
+    image = text.images[s]
+    if image >= 0:
+        for j in range(sets.offsets[image], sets.offsets[image + 1]):
+            scratch.held[sets.ids[j]] = False
+
+
+release = jit(_release)
+
+
+def _score_row(left: int, scratch: Scratch, weights: Weights, out: Any) -> None:
+    """Unnormalised scores of every outcome after one history, (V + 1,), into `out`."""
+    table, starts, scale = weights.table, scratch.starts, weights.scale
+    out[:] = weights.unigram[MINUS]
+    for c in range(starts.shape[1]):
+        start = starts[MINUS, c]
+        for v in range(len(out)):
+            out[v] += scale * np.float32(table[start + v])
+    if left == 0:
+        for v in range(len(out)):
+            out[v] += weights.end[v]
+    elif left > 0:
+        for v in range(len(out)):
+            if scratch.held[v]:
+                total = np.float32(0)
+                for c in range(starts.shape[1]):
+                    total += np.float32(table[starts[PLUS, c] + v])
+                seen = weights.attribute + weights.score * scratch.logs[v]
+                out[v] = weights.unigram[PLUS, v] + seen + scale * total
+    for d in range(len(scratch.predicted)):
+        for v in range(len(out)):
+            out[v] += scratch.predicted[d] * weights.bilinear.target[v, d]
+
+
+score_row = jit(_score_row)
+
+
+def _score_rows(histories: Any, held: Any, logs: Any, weights: Weights, shape: Shape) -> Any:
+    """`MaxEnt.score_next`: (K, V + 1)."""
+    outcomes = len(weights.end)
+    out = np.empty((len(histories), outcomes), dtype=np.float32)
+    scratch = new_scratch(outcomes, weights.bilinear.context.shape[1], shape)
+    scratch.logs[: outcomes - 1] = logs
+    for k in range(len(histories)):
+        scratch.history[:] = histories[k]
+        scratch.held[: outcomes - 1] = held[k]
+        find_places(scratch, shape)
+        predict(scratch, weights.bilinear)
+        score_row(held[k].sum(), scratch, weights, out[k])
+    return out
+
+
+score_rows = jit(_score_rows)
+
+
+def _log_sum_exp(values: Any) -> float:
+    largest = values.max()
+    total = 0.0
+    for v in range(len(values)):
+        total += math.exp(values[v] - largest)
+    return float(largest) + math.log(total)
+
+
+log_sum_exp = jit(_log_sum_exp)
+
+
+def _token_log_probs(run: Any, text: Text, sets: Sets, weights: Weights, shape: Shape) -> Any:
+    """Normalised log-probabilities of the tokens of sentences first to last, `run`, in order.
+
+    A sentence without an attribute set is scored as training sees it: End does not fire.
+    """
+    first, last = run
+    scratch = new_scratch(len(weights.end), weights.bilinear.context.shape[1], shape)
+    row = np.empty(len(weights.end), dtype=np.float32)
+    origin = text.offsets[first]
+    out = np.empty(text.offsets[last] - origin, dtype=np.float64)
+    for s in range(first, last):
+        left = hold(s, text, sets, scratch)
+        for t in range(text.offsets[s], text.offsets[s + 1]):
+            find_places(scratch, shape)
+            predict(scratch, weights.bilinear)
+            score_row(left, scratch, weights, row)
+            out[t - origin] = row[text.tokens[t]] - log_sum_exp(row)
+            left = mention(text.tokens[t], left, scratch)
+        release(s, text, sets, scratch)
+    return out
+
+
+token_log_probs = jit(_token_log_probs)

@@ -1,0 +1,187 @@
+"""Training of the language model by noise contrastive estimation (section 4.1, Eq. 4).
+
+Input: sentences with the attribute sets of their images. Output: a `MaxEnt`. NCE teaches the
+model to tell each word from `noise_samples` words drawn by their frequency alone; weights start
+where both are equally likely, at the logarithms of the words' frequencies. Each epoch's order and
+noise follow from (seed, epoch, block): a run stopped after any block and resumed ends, on one
+thread, with the weights of an unbroken one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.config import LanguageConfig
+from sightwords.errors import ConfigError, CorpusError, require
+from sightwords.language.maxent import MaxEnt
+from sightwords.settings import to_toml
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences
+from sightwords.train.language_state import State, followers_of, load_state, new_state, save_state
+
+log = logging.getLogger(__name__)
+Blocks = Callable[[], Iterable[Sentences]]
+NOISE_BITS = 20
+LAST_RATE = 0.05
+"""The rate falls in a straight line to this share of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """What a progress callback gets after each epoch."""
+
+    epoch: int
+    tokens: int
+    objective: float
+    """Mean NCE objective a token, in nats; 0 would be perfect."""
+    state: State
+
+
+def fit_language(
+    blocks: Blocks,
+    vocabulary: Vocabulary,
+    config: LanguageConfig,
+    *,
+    sets: AttributeSets = NO_SETS,
+    threads: int = 1,
+    exact: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[EpochReport], None] | None = None,
+) -> MaxEnt:
+    """Train on the sentences of `blocks()`, which is called once an epoch and once before.
+
+    With `checkpoint`, a file, the state is written there after each epoch, and a run finds its
+    way back to it. One thread is reproducible; more share the weights without locks. `exact`
+    follows the exact gradient in place of NCE: the yardstick, V / k times slower.
+    """
+    counts, bigrams = _count(blocks(), vocabulary)
+    identity = _identity(config, vocabulary, counts, sets)
+    state, first = _start(counts, config, checkpoint, identity)
+    noise = noise_words(counts, config)
+    for epoch in range(first, config.epochs):
+        tokens, objective = 0, 0.0
+        for number, block in enumerate(blocks()):
+            rate = _rate(config, epoch)
+            objective += run_block(
+                state, block, sets, config, noise=noise, rate=rate,
+                seed=(config.seed, epoch, number), threads=threads, exact=exact,
+            )  # fmt: skip
+            tokens += len(block.tokens)
+        log.info("epoch %d: NCE objective %.4f a token", epoch + 1, objective / tokens)
+        if checkpoint is not None:
+            save_state(checkpoint, state, epoch + 1, identity)
+        if progress is not None:
+            progress(EpochReport(epoch + 1, tokens, objective / tokens, state))
+    return state.model(vocabulary, config, followers_of(bigrams, len(vocabulary) + 1))
+
+
+def run_block(
+    state: State,
+    block: Sentences,
+    sets: AttributeSets,
+    config: LanguageConfig,
+    *,
+    noise: npt.NDArray[np.int32],
+    rate: float,
+    seed: tuple[int, ...],
+    threads: int = 1,
+    exact: bool = False,
+) -> float:
+    """One pass over a block in random order; returns the summed objective."""
+    kernels = require(
+        "sightwords.train.language_kernels", extra="train", purpose="training language models"
+    )
+    kernel = kernels.exact if exact else kernels.nce
+    order = np.random.default_rng(seed).permutation(len(block))
+    seeds = np.random.SeedSequence(seed).generate_state(threads, dtype=np.uint64)
+    runs = np.array_split(order, threads)
+
+    def part(number: int) -> float:
+        plan = state.plan(config, noise=noise, rate=rate, seed=seeds[number])
+        return float(kernel(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
+
+    if threads == 1:
+        return part(0)
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(part, range(threads)))
+
+
+def noise_words(counts: npt.NDArray[np.int64], config: LanguageConfig) -> npt.NDArray[np.int32]:
+    """Draws from the unigram distribution; the kernel takes windows of it at random places.
+
+    Every outcome gets its share to within one draw, in an order shuffled by the seed.
+    """
+    share = smoothed(counts)
+    size = 1 << NOISE_BITS
+    places = (np.arange(size) + 0.5) / size
+    drawn = np.searchsorted(np.cumsum(share), places).clip(max=len(share) - 1).astype(np.int32)
+    shuffled = np.random.default_rng((config.seed, 1)).permutation(drawn)
+    return np.concatenate([shuffled, shuffled[: config.noise_samples]])
+
+
+def smoothed(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Relative frequencies, one occurrence added to each so that none is zero."""
+    shares: npt.NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
+    return shares
+
+
+def _rate(config: LanguageConfig, epoch: int) -> float:
+    done = epoch / max(1, config.epochs - 1)
+    return config.learning_rate * (1 - done * (1 - LAST_RATE))
+
+
+def _count(
+    blocks: Iterable[Sentences], vocabulary: Vocabulary
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Occurrences of every outcome, and the different pairs of neighbours, start to end."""
+    outcomes = len(vocabulary) + 2
+    counts = np.zeros(outcomes, dtype=np.int64)
+    pairs = np.empty(0, dtype=np.int64)
+    for block in blocks:
+        counts += np.bincount(block.tokens, minlength=outcomes)
+        before = np.concatenate([[outcomes], block.tokens[:-1]]).astype(np.int64)
+        before[block.offsets[:-1]] = outcomes  # the start symbol
+        pairs = np.union1d(pairs, before * (outcomes + 1) + block.tokens)
+    if not counts.sum():
+        raise CorpusError("no captions to train on; give a source that has some")
+    return counts, pairs
+
+
+def _start(
+    counts: npt.NDArray[np.int64],
+    config: LanguageConfig,
+    checkpoint: str | os.PathLike[str] | None,
+    identity: str,
+) -> tuple[State, int]:
+    if checkpoint is None or not Path(checkpoint).exists():
+        return new_state(np.log(smoothed(counts)).astype(np.float32), config), 0
+    state, epoch, stored = load_state(checkpoint)
+    if stored != identity:
+        raise ConfigError(
+            f"{checkpoint}: is of a run with other settings, words or captions; go on with "
+            "those, choose another folder, or delete the file to start over"
+        )
+    log.info("resumed %s after epoch %d of %d", checkpoint, epoch, config.epochs)
+    return state, epoch
+
+
+def _identity(
+    config: LanguageConfig,
+    vocabulary: Vocabulary,
+    counts: npt.NDArray[np.int64],
+    sets: AttributeSets,
+) -> str:
+    digest = hashlib.sha256(to_toml(config).encode())
+    digest.update("\n".join(vocabulary.words).encode())
+    for array in (counts, sets.offsets, sets.ids, sets.log_probs):
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,197 @@
+"""Captions and detected words as the arrays that language training reads (section 4.1).
+
+Input: examples of any corpus reader, word scores of a detector. Output: `Sentences` in blocks of
+bounded size, so that text larger than memory streams past, and `AttributeSets`.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import CorpusError, InputError
+from sightwords.evaluate.ids import canonical_id
+from sightwords.language.arrays import Sets, Text
+from sightwords.language.features import SMALLEST_PROB, FloatArray, IntArray
+from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.types import Example
+
+Offsets = npt.NDArray[np.int64]
+NO_SET = -1
+"""In place of an image's row: the sentence comes without detected words."""
+
+
+@dataclass(frozen=True)
+class AttributeSets:
+    """The attribute sets of many images, one after another."""
+
+    rows: Mapping[str, int]
+    """Image id (canonical) -> its place."""
+    offsets: Offsets
+    """(I + 1,)"""
+    ids: IntArray
+    log_probs: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def row(self, image_id: str) -> int:
+        """The place of an image's set, or NO_SET."""
+        return self.rows.get(canonical_id(image_id), NO_SET)
+
+    def arrays(self) -> Sets:
+        """As compiled code takes them."""
+        return Sets(self.offsets, self.ids, self.log_probs)
+
+
+NO_SETS = AttributeSets(
+    {}, np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
+)
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Encoded sentences, each ending in the end of sentence."""
+
+    tokens: IntArray
+    """(N,) outcomes: words, <unk>, end of sentence."""
+    offsets: Offsets
+    """(S + 1,) where each sentence starts."""
+    images: IntArray
+    """(S,) row of its attribute set, or NO_SET."""
+    weights: FloatArray
+    """(S,) what each sentence counts for."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def arrays(self) -> Text:
+        """As compiled code takes them."""
+        return Text(self.tokens, self.offsets, self.images, self.weights)
+
+
+def encode_blocks(
+    examples: Iterable[Example],
+    vocabulary: Vocabulary,
+    sets: AttributeSets = NO_SETS,
+    *,
+    text_weight: float = 1.0,
+    captions_per_image: int | None = None,
+    block: int = 250_000,
+) -> Iterator[Sentences]:
+    """Encode a stream of examples, `block` captions at a time.
+
+    Sentences of images that `sets` lacks, and text without images, count for `text_weight`;
+    at 0 they are left out.
+    """
+    pairs = (
+        (caption, row)
+        for example in examples
+        for row in [sets.row(example.id)]
+        if row != NO_SET or text_weight > 0
+        for caption in example.captions[:captions_per_image]
+    )
+    while part := list(islice(pairs, block)):
+        texts, rows = zip(*part, strict=True)
+        yield encode(tokenize_all(list(texts)), rows, vocabulary, text_weight=text_weight)
+
+
+def encode(
+    sentences: Iterable[Iterable[str]],
+    images: Iterable[int],
+    vocabulary: Vocabulary,
+    *,
+    text_weight: float = 1.0,
+) -> Sentences:
+    """Tokenised sentences as one array; `images` holds each one's row, or NO_SET."""
+    end = len(vocabulary) + 1
+    encoded = [[*vocabulary.encode(tokens), end] for tokens in sentences]
+    rows = np.fromiter(images, dtype=np.int32)
+    lengths = np.fromiter((len(ids) for ids in encoded), dtype=np.int64, count=len(encoded))
+    return Sentences(
+        np.fromiter((i for ids in encoded for i in ids), dtype=np.int32, count=lengths.sum()),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        rows,
+        np.where(rows == NO_SET, text_weight, 1.0).astype(np.float32),
+    )
+
+
+def joined(parts: Iterable[Sentences]) -> Sentences:
+    """Blocks as one."""
+    every = list(parts)
+    if not every:
+        raise CorpusError("no captions to train on; give a source that has some")
+    starts = np.cumsum([0, *(len(part.tokens) for part in every)])
+    offsets = [part.offsets[:-1] + start for part, start in zip(every, starts, strict=False)]
+    return Sentences(
+        np.concatenate([part.tokens for part in every]),
+        np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
+        np.concatenate([part.images for part in every]),
+        np.concatenate([part.weights for part in every]),
+    )
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Words found in images, in any order: image, word and probability of each."""
+
+    names: list[str]
+    """(I,) ids of the images, canonical."""
+    words: list[str]
+    """(W,) the detector's words."""
+    rows: npt.NDArray[np.intp]
+    """(D,) places in `names`."""
+    columns: npt.NDArray[np.intp]
+    """(D,) places in `words`."""
+    probs: npt.NDArray[np.floating]
+    """(D,)"""
+
+    def attribute_sets(self, vocabulary: Vocabulary) -> AttributeSets:
+        """Closed-class words and words outside the language model's vocabulary are left out."""
+        usable = [w if w not in CLOSED_CLASS else "" for w in self.words]
+        ids = np.array([vocabulary.ids.get(w, -1) for w in usable], dtype=np.int32)[self.columns]
+        kept = ids >= 0
+        rows, ids = self.rows[kept], ids[kept]
+        logs = np.log(np.clip(self.probs[kept].astype(np.float32), SMALLEST_PROB, 1.0))
+        order = np.lexsort((ids, rows))
+        offsets = np.searchsorted(rows[order], np.arange(len(self.names) + 1))
+        return AttributeSets(
+            {name: i for i, name in enumerate(self.names)},
+            offsets.astype(np.int64),
+            ids[order],
+            logs[order].astype(np.float32),
+        )
+
+
+def read_detections(path: str | Path, *, threshold: float = 0.15) -> Detections:
+    """A detector's words of probability `threshold` or more.
+
+    Reads two forms of NPZ: `ids`, `words`, `scores` (N, V), as `sightwords words` writes, and
+    `ids`, `words`, `indices` (N, T), `probs` (N, T), the likeliest T words of each image.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            stored = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: cannot be read as NPZ ({error}); give word scores") from error
+    names = set(stored)
+    if not ({"ids", "words", "scores"} <= names or {"ids", "words", "indices", "probs"} <= names):
+        raise InputError(
+            f"{path}: holds {', '.join(sorted(stored)) or 'nothing'}; expected ids, words and "
+            "scores, or ids, words, indices and probs"
+        )
+    if "scores" in stored:
+        rows, columns = np.nonzero(stored["scores"] >= threshold)
+        probs = stored["scores"][rows, columns]
+    else:
+        rows, places = np.nonzero(stored["probs"].astype(np.float32) >= threshold)
+        columns, probs = stored["indices"][rows, places], stored["probs"][rows, places]
+    ids = [canonical_id(str(i)) for i in stored["ids"]]
+    return Detections(ids, stored["words"].tolist(), rows, columns.astype(np.intp), probs)
