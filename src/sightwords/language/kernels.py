@@ -58,26 +58,24 @@ def _new_scratch(outcomes: int, width: int, shape: Shape) -> Scratch:
 new_scratch = jit(_new_scratch)
 
 
-def _find_places(scratch: Scratch, shape: Shape) -> None:
+def _find_places(history: Any, contexts: Any, starts: Any, shape: Shape) -> None:
     """Where the history's N-gram- and N-gram+ weights start."""
     if shape.reach:
-        fill_contexts(scratch.history, scratch.contexts, shape.distant)
+        fill_contexts(history, contexts, shape.distant)
     for c in range(shape.contexts):
-        context = scratch.contexts[c]
-        scratch.starts[MINUS, c] = np.int64(place(context, np.uint64(MINUS), shape.shift))
-        scratch.starts[PLUS, c] = np.int64(place(context, np.uint64(PLUS), shape.shift))
+        starts[MINUS, c] = np.int64(place(contexts[c], np.uint64(MINUS), shape.shift))
+        starts[PLUS, c] = np.int64(place(contexts[c], np.uint64(PLUS), shape.shift))
 
 
 find_places = jit(_find_places)
 
 
-def _predict(scratch: Scratch, bilinear: Any) -> None:
+def _predict(history: Any, context: Any, position: Any, predicted: Any) -> None:
     """The vector that the history predicts, where the log-bilinear option is on."""
-    predicted, history = scratch.predicted, scratch.history
     predicted[:] = 0
     for j in range(len(history)):
         for d in range(len(predicted)):
-            predicted[d] += bilinear.context[history[j], d] * bilinear.position[j, d]
+            predicted[d] += context[history[j], d] * position[j, d]
 
 
 predict = jit(_predict)
@@ -98,15 +96,14 @@ def _hold(s: int, text: Text, sets: Sets, scratch: Scratch) -> int:
 hold = jit(_hold)
 
 
-def _mention(word: int, left: int, scratch: Scratch) -> int:
+def _mention(word: int, left: int, history: Any, held: Any) -> int:
     """Append a word to the history and take it from the set; how many words remain."""
-    history = scratch.history
     for i in range(len(history) - 1):
         history[i] = history[i + 1]
     if len(history):
         history[len(history) - 1] = np.uint64(word)
-    if scratch.held[word]:
-        scratch.held[word] = False
+    if held[word]:
+        held[word] = False
         left -= 1
     return left
 
@@ -161,8 +158,10 @@ def _score_rows(histories: Any, held: Any, logs: Any, weights: Weights, shape: S
     for k in range(len(histories)):
         scratch.history[:] = histories[k]
         scratch.held[: outcomes - 1] = held[k]
-        find_places(scratch, shape)
-        predict(scratch, weights.bilinear)
+        find_places(scratch.history, scratch.contexts, scratch.starts, shape)
+        predict(
+            scratch.history, weights.bilinear.context, weights.bilinear.position, scratch.predicted
+        )
         score_row(held[k].sum(), scratch, weights, out[k])
     return out
 
@@ -188,17 +187,18 @@ def _token_log_probs(run: Any, text: Text, sets: Sets, weights: Weights, shape: 
     """
     first, last = run
     scratch = new_scratch(len(weights.end), weights.bilinear.context.shape[1], shape)
+    history, bilinear = scratch.history, weights.bilinear
     row = np.empty(len(weights.end), dtype=np.float32)
     origin = text.offsets[first]
     out = np.empty(text.offsets[last] - origin, dtype=np.float64)
     for s in range(first, last):
         left = hold(s, text, sets, scratch)
         for t in range(text.offsets[s], text.offsets[s + 1]):
-            find_places(scratch, shape)
-            predict(scratch, weights.bilinear)
+            find_places(history, scratch.contexts, scratch.starts, shape)
+            predict(history, bilinear.context, bilinear.position, scratch.predicted)
             score_row(left, scratch, weights, row)
             out[t - origin] = row[text.tokens[t]] - log_sum_exp(row)
-            left = mention(text.tokens[t], left, scratch)
+            left = mention(text.tokens[t], left, history, scratch.held)
         release(s, text, sets, scratch)
     return out
 

@@ -100,14 +100,15 @@ def run_block(
     kernels = require(
         "sightwords.train.language_kernels", extra="train", purpose="training language models"
     )
-    kernel = kernels.exact if exact else kernels.nce
     order = np.random.default_rng(seed).permutation(len(block))
     seeds = np.random.SeedSequence(seed).generate_state(threads, dtype=np.uint64)
     runs = np.array_split(order, threads)
 
     def part(number: int) -> float:
         plan = state.plan(config, noise=noise, rate=rate, seed=seeds[number])
-        return float(kernel(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
+        if exact:
+            plan = plan._replace(samples=0)
+        return float(kernels.learn(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
 
     if threads == 1:
         return part(0)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightwords.language.arrays import Scratch, Sets, Text
+from sightwords.language.arrays import Sets, Text
 from sightwords.language.features import MINUS, PLUS
 from sightwords.language.kernels import (
     find_places,
@@ -36,76 +36,81 @@ def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:
 step = jit(_step)
 
 
-def _score(v: int, left: int, scratch: Scratch, cells: Cells) -> Any:
-    """The score of Eq. 3 of one outcome."""
-    outcomes, mask = len(cells.end), len(cells.table) - 1
-    sign = PLUS if scratch.held[v] else MINUS
-    total = cells.unigram[sign * outcomes + v, 0]
-    for c in range(scratch.starts.shape[1]):
-        total += cells.table[(scratch.starts[sign, c] + v) & mask, 0]
-    if sign == PLUS:
-        total += cells.scalars[0, 0] + cells.scalars[1, 0] * scratch.logs[v]
-    if left == 0:
-        total += cells.end[v, 0]
-    for d in range(len(scratch.predicted)):
-        total += scratch.predicted[d] * cells.bilinear.target[v, d]
-    return total
+def _draw(state: Any, noise: Any, words: Any) -> Any:
+    """Fill `words` from its second place on with noise; the next state of xorshift64."""
+    state ^= state << np.uint64(13)
+    state ^= state >> np.uint64(7)
+    state ^= state << np.uint64(17)
+    samples = len(words) - 1
+    # The top bits are the best of it; the list is of a power of two and the samples.
+    first = np.int64((state >> np.uint64(24)) & np.uint64(len(noise) - samples - 1))
+    for i in range(samples):
+        words[i + 1] = noise[first + i]
+    return state
 
 
-score = jit(_score)
+draw = jit(_draw)
 
 
-def _update(case: Any, gradient: Any, scratch: Scratch, cells: Cells, plan: Plan) -> None:
-    """Step all weights of one outcome's features; `case` is the outcome and the words left."""
-    v, left = case
-    outcomes, mask, rate = len(cells.end), len(cells.table) - 1, plan.rate
-    sign = PLUS if scratch.held[v] else MINUS
-    step(cells.unigram, sign * outcomes + v, gradient, rate)
-    for c in range(scratch.starts.shape[1]):
-        step(cells.table, (scratch.starts[sign, c] + v) & mask, gradient, rate)
-    if sign == PLUS:
-        step(cells.scalars, 0, gradient, rate)
-        if plan.use_score:
-            step(cells.scalars, 1, gradient * scratch.logs[v], rate)
-    if left == 0:
-        step(cells.end, v, gradient, rate)
+def _nce_gradients(scores: Any, words: Any, log_kq: Any) -> float:
+    """Scores of the true word and of noise -> their gradients, in place; the objective."""
+    chance = 1.0
+    for i in range(len(words)):
+        # P(data | word) = exp(score) / (exp(score) + k q(word))
+        against = math.exp(log_kq[words[i]] - scores[i])
+        is_data = np.float32(1) / (np.float32(1) + against)
+        if i == 0:
+            chance *= is_data
+            scores[i] = np.float32(1) - is_data
+        else:
+            chance *= np.float32(1) - is_data
+            scores[i] = -is_data
+    return math.log(max(chance, 1e-300))
 
 
-update = jit(_update)
+nce_gradients = jit(_nce_gradients)
 
 
-def _pull_target(v: int, gradient: Any, scratch: Scratch, cells: Cells, pull: Any) -> None:
-    """The log-bilinear option: gather what the history's vectors learn, step the target's.
+def _exact_gradients(scores: Any, word: int) -> float:
+    """Scores of every outcome -> the gradient of the word's log-probability; that is returned."""
+    largest = scores.max()
+    total = np.float32(0)
+    for v in range(len(scores)):
+        scores[v] = math.exp(scores[v] - largest)
+        total += scores[v]
+    prob = scores[word] / total
+    for v in range(len(scores)):
+        scores[v] = -scores[v] / total
+    scores[word] += np.float32(1)
+    return math.log(max(prob, 1e-300))
 
-    `pull` (D + 1,) ends in the rate.
-    """
-    width = len(scratch.predicted)
-    target = cells.bilinear.target
+
+exact_gradients = jit(_exact_gradients)
+
+
+def _pull_target(v: int, gradient: Any, predicted: Any, target: Any, squares: Any) -> Any:
+    """The log-bilinear option: what to step a target's vector by, times the predicted one."""
     norm = np.float32(0)
-    for d in range(width):
-        norm += scratch.predicted[d] * scratch.predicted[d]
-        pull[d] += gradient * target[v, d]
-    cells.target_squares[v] += gradient * gradient * norm / width
-    by = pull[width] * gradient / math.sqrt(cells.target_squares[v])
-    for d in range(width):
-        target[v, d] += by * scratch.predicted[d]
+    for d in range(len(predicted)):
+        norm += predicted[d] * predicted[d]
+    squares[v] += gradient * gradient * norm / np.float32(len(predicted))
+    return gradient / math.sqrt(squares[v])
 
 
 pull_target = jit(_pull_target)
 
 
-def _pull_context(scratch: Scratch, cells: Cells, pull: Any) -> None:
-    """Step the vectors of the history's words by what `pull` gathered."""
-    width, rate = len(scratch.predicted), pull[len(scratch.predicted)]
+def _pull_context(history: Any, pull: Any, cells: Cells, rate: Any) -> None:
+    """Step the vectors of the history's words by what the targets pull them to."""
     context, position = cells.bilinear.context, cells.bilinear.position
-    for j in range(len(scratch.history)):
-        word = scratch.history[j]
+    for j in range(len(history)):
+        word = history[j]
         norm = np.float32(0)
-        for d in range(width):
+        for d in range(len(pull)):
             norm += (pull[d] * position[j, d]) ** 2
-        cells.context_squares[word] += norm / width
+        cells.context_squares[word] += norm / np.float32(len(pull))
         by = rate / math.sqrt(cells.context_squares[word])
-        for d in range(width):
+        for d in range(len(pull)):
             old = context[word, d]
             context[word, d] += by * pull[d] * position[j, d]
             position[j, d] += np.float32(0.01) * by * pull[d] * old
@@ -114,100 +119,79 @@ def _pull_context(scratch: Scratch, cells: Cells, pull: Any) -> None:
 pull_context = jit(_pull_context)
 
 
-def _draw(state: Any, plan: Plan, words: Any) -> Any:
-    """Fill `words` from its second place on with noise; the next state of xorshift64."""
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    # The top bits are the best of it.
-    first = np.int64((state >> np.uint64(24)) & np.uint64(len(plan.noise) - plan.samples - 1))
-    for i in range(plan.samples):
-        words[i + 1] = plan.noise[first + i]
-    return state
+def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
+    """One pass over the sentences `run`; returns the sum of the objective.
 
-
-draw = jit(_draw)
-
-
-def _nce(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
-    """One pass over the sentences `run`; returns the sum of the NCE objective."""
-    width = cells.bilinear.context.shape[1]
-    scratch = new_scratch(len(cells.end), width, plan.shape)
-    words = np.empty(plan.samples + 1, dtype=np.int64)
-    scores = np.empty(plan.samples + 1, dtype=np.float32)
-    pull = np.zeros(width + 1, dtype=np.float32)
-    pull[width] = plan.rate
+    With samples, noise contrastive estimation. Without, the exact gradient of Eq. 4: every
+    outcome is a candidate at every position, which takes V / k times as long.
+    """
+    # Arrays are taken out of their groups here: to do so counts references, which inside the
+    # loops would take longer than the arithmetic.
+    tokens, offsets, weights = text.tokens, text.offsets, text.weights
+    table, unigram, end, scalars = cells.table, cells.unigram, cells.end, cells.scalars
+    context, position, target = cells.bilinear
+    target_squares, noise, log_kq = cells.target_squares, plan.noise, plan.log_kq
+    outcomes, mask, rate, width = len(end), len(table) - 1, plan.rate, context.shape[1]
+    scratch = new_scratch(outcomes, width, plan.shape)
+    held, logs, history = scratch.held, scratch.logs, scratch.history
+    contexts, starts, predicted = scratch.contexts, scratch.starts, scratch.predicted
+    exact = plan.samples == 0
+    words = np.arange(outcomes if exact else plan.samples + 1)
+    scores = np.empty(len(words), dtype=np.float32)
+    pull = np.zeros(width, dtype=np.float32)
     state = plan.seed | np.uint64(1)
     objective = 0.0
     for s in run:
         left = hold(s, text, sets, scratch)
-        for t in range(text.offsets[s], text.offsets[s + 1]):
-            find_places(scratch, plan.shape)
-            words[0] = text.tokens[t]
-            state = draw(state, plan, words)
-            predict(scratch, cells.bilinear)
-            pull[:width] = 0
+        weight = weights[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            find_places(history, contexts, starts, plan.shape)
+            if width:
+                predict(history, context, position, predicted)
+                pull[:] = 0
+            if not exact:
+                words[0] = tokens[t]
+                state = draw(state, noise, words)
             # All reads first: they do not wait for each other, and memory is what takes time.
             for i in range(len(words)):
-                scores[i] = score(words[i], left, scratch, cells) - plan.log_kq[words[i]]
-            chance = 1.0
+                v = words[i]
+                sign = PLUS if held[v] else MINUS
+                total = unigram[sign * outcomes + v, 0]
+                for c in range(starts.shape[1]):
+                    total += table[(starts[sign, c] + v) & mask, 0]
+                if sign == PLUS:
+                    total += scalars[0, 0] + scalars[1, 0] * logs[v]
+                if left == 0:
+                    total += end[v, 0]
+                for d in range(width):
+                    total += predicted[d] * target[v, d]
+                scores[i] = total
+            if exact:
+                objective += exact_gradients(scores, tokens[t])
+            else:
+                objective += nce_gradients(scores, words, log_kq)
             for i in range(len(words)):
-                # P(data | word) = exp(score) / (exp(score) + k q(word))
-                is_data = np.float32(1) / (np.float32(1) + math.exp(-scores[i]))
-                right = is_data if i == 0 else np.float32(1) - is_data
-                chance *= right
-                error = np.float32(1) - is_data if i == 0 else -is_data
-                gradient = text.weights[s] * error
+                v, gradient = words[i], weight * scores[i]
+                sign = PLUS if held[v] else MINUS
+                step(unigram, sign * outcomes + v, gradient, rate)
+                for c in range(starts.shape[1]):
+                    step(table, (starts[sign, c] + v) & mask, gradient, rate)
+                if sign == PLUS:
+                    step(scalars, 0, gradient, rate)
+                    if plan.use_score:
+                        step(scalars, 1, gradient * logs[v], rate)
+                if left == 0:
+                    step(end, v, gradient, rate)
                 if width:
-                    pull_target(words[i], gradient, scratch, cells, pull)
-                update((words[i], left), gradient, scratch, cells, plan)
+                    by = rate * pull_target(v, gradient, predicted, target, target_squares)
+                    for d in range(width):
+                        pull[d] += gradient * target[v, d]
+                        target[v, d] += by * predicted[d]
             if width:
-                pull_context(scratch, cells, pull)
-            objective += math.log(max(chance, 1e-300))
-            left = mention(text.tokens[t], left, scratch)
+                pull_context(history, pull, cells, rate)
+            left = mention(tokens[t], left, history, held)
         release(s, text, sets, scratch)
     return objective
 
 
-nce = jit(_nce)
-
-
-def _exact(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
-    """One pass up the exact gradient of Eq. 4, every outcome of every position; its sum.
-
-    The yardstick for `nce`, for small data: it takes V / k times as long.
-    """
-    width = cells.bilinear.context.shape[1]
-    scratch = new_scratch(len(cells.end), width, plan.shape)
-    scores = np.empty(len(cells.end), dtype=np.float32)
-    pull = np.zeros(width + 1, dtype=np.float32)
-    pull[width] = plan.rate
-    objective = 0.0
-    for s in run:
-        left = hold(s, text, sets, scratch)
-        for t in range(text.offsets[s], text.offsets[s + 1]):
-            find_places(scratch, plan.shape)
-            predict(scratch, cells.bilinear)
-            pull[:width] = 0
-            for v in range(len(scores)):
-                scores[v] = score(v, left, scratch, cells)
-            largest = scores.max()
-            total = 0.0
-            for v in range(len(scores)):
-                scores[v] = math.exp(scores[v] - largest)
-                total += scores[v]
-            objective += math.log(max(scores[text.tokens[t]] / total, 1e-300))
-            for v in range(len(scores)):
-                right = np.float32(1) if v == text.tokens[t] else np.float32(0)
-                gradient = text.weights[s] * (right - np.float32(scores[v] / total))
-                if width:
-                    pull_target(v, gradient, scratch, cells, pull)
-                update((v, left), gradient, scratch, cells, plan)
-            if width:
-                pull_context(scratch, cells, pull)
-            left = mention(text.tokens[t], left, scratch)
-        release(s, text, sets, scratch)
-    return objective
-
-
-exact = jit(_exact)
+learn = jit(_learn)
