@@ -48,7 +48,9 @@ class Extensions:
     """Frequent words and words seen after the last word; no `<unk>`."""
     base: FloatArray
     """Their score so far, N-gram- of one and of two words: descending in each list."""
-    run_maxima: FloatArray
+    largest_here: FloatArray
+    """By run of the table: the largest weight in it."""
+    largest_from_here: FloatArray
     """By run of the table: no weight of a context that starts in it is larger."""
 
     @classmethod
@@ -66,13 +68,13 @@ class Extensions:
             starts = places(histories, table_bits=model.table_bits, distant=False)[MINUS, 0]
             base += _weights(model, np.repeat(starts, counts) + words.astype(np.int64))
         order = np.lexsort((words, -base, np.repeat(np.arange(len(lasts)), counts)))
-        return cls(model, offsets, words[order], base[order], _run_maxima(model))
+        return cls(model, offsets, words[order], base[order], *_run_maxima(model))
 
     def bounds(self, starts: Index, exhausted: BoolArray) -> FloatArray:
         """(K,) what the longer N-grams and End can add at most to a path's listed words."""
         found = np.full(len(exhausted), SLACK, dtype=np.float32)
         for start in starts[MINUS, 1:]:
-            found += self.run_maxima[start // RUN]
+            found += self.largest_from_here[start // RUN]
         found[exhausted] += max(np.float32(0), self.model.end.max())
         return found
 
@@ -211,12 +213,10 @@ def _weights(model: MaxEnt, slots: Index) -> FloatArray:
     return found
 
 
-def _run_maxima(model: MaxEnt) -> FloatArray:
-    """Largest weight among those of any context that starts in each run of the table."""
+def _run_maxima(model: MaxEnt) -> tuple[FloatArray, FloatArray]:
+    """The largest weight in each run of the table, and among all of a context that starts there."""
     table = np.pad(model.table, (0, -len(model.table) % RUN), mode="edge")
-    maxima = table.reshape(-1, RUN).max(axis=1)
+    maxima = table.reshape(-1, RUN).max(axis=1) * np.float32(model.scale)
     runs = -(-(model.size + 1) // RUN) + 1  # a context's weights lie in this many runs
-    maxima = np.pad(maxima, (0, runs), mode="edge")
-    largest = np.lib.stride_tricks.sliding_window_view(maxima, runs).max(axis=1)
-    found: FloatArray = largest.astype(np.float32) * np.float32(model.scale)
-    return found
+    padded = np.pad(maxima, (0, runs - 1), mode="edge")
+    return maxima, np.lib.stride_tricks.sliding_window_view(padded, runs).max(axis=1)

@@ -3,7 +3,7 @@
 The kernel walks the same lists and adds the same numbers in the same order as `extend`, so that
 both give equal sentences. It also remembers the k likeliest so far of each group of paths (see
 `beam`), gives back only candidates that are among them, and leaves a path's list where its bound
-says that no later word can be.
+says that no later word can be, or passes over a word where that of its runs of the table does.
 
 Compiled code is cached on disk by numba. `NumbaExtensions.of` compiles or loads it, so that no
 request does.
@@ -20,7 +20,7 @@ import numpy as np
 
 from sightwords.errors import require
 from sightwords.language.constraints import Problem
-from sightwords.language.extend import Extensions
+from sightwords.language.extend import RUN, SLACK, Extensions
 from sightwords.language.features import MINUS, PLUS, FloatArray, places
 from sightwords.language.paths import Candidates, Stack, last_words
 
@@ -66,6 +66,8 @@ class NumbaExtensions:
             lasts,
             starts,
             listed.bounds(starts, exhausted),
+            listed.largest_here,
+            np.float32(SLACK + max(0.0, float(model.end.max()))),
             np.argsort(-stack.totals, kind="stable"),
             listed.offsets,
             listed.words,
@@ -113,6 +115,8 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     lasts: Any,  # (K,) each path's list of extensions
     starts: Any,  # (2, contexts, K) int64
     bounds: Any,  # (K,) float32: no listed word adds more than this to its base
+    largest_here: Any,  # float32, by run of the table
+    rest: Any,  # float32: what End and rounding can add
     order: Any,  # (K,) paths, the likeliest first: they raise the threshold early
     offsets: Any,  # (V + 2,) int64
     listed: Any,  # int32
@@ -174,6 +178,11 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
                 word = listed[first + i]
                 if forbidden[word] or stamp[word] == row:
                     continue
+                most = total + found + rest
+                for c in range(1, contexts):
+                    most += largest_here[(starts[MINUS, c, row] + word) // RUN]
+                if most < heaps[group, 0]:
+                    continue
                 for c in range(1, contexts):
                     found += np.float32(table[starts[MINUS, c, row] + word]) * scale
                 if exhausted[row]:
@@ -184,11 +193,16 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
                 word = attributes[i]
                 found = unigram[PLUS, word] + attribute
                 found += score * word_log_probs[word]
-                for c in range(contexts):
-                    found += np.float32(table[starts[PLUS, c, row] + word]) * scale
                 for r in range(len(required)):
                     if required[r] == word:
                         group -= 1
+                most = total + found + rest
+                for c in range(contexts):
+                    most += largest_here[(starts[PLUS, c, row] + word) // RUN]
+                if most < heaps[group, 0]:
+                    continue
+                for c in range(contexts):
+                    found += np.float32(table[starts[PLUS, c, row] + word]) * scale
             else:
                 if not named[row, i - len(attributes)]:
                     continue
