@@ -75,13 +75,13 @@ class Captioner:
 def load(bundle: str | os.PathLike[str] | None = None) -> Captioner:
     """Load a model bundle, the default one if none is named.
 
-    This version ships no trained model and cannot read one: it says so, and captions nothing.
+    This version ships no whole model and cannot read one: it says so, and captions nothing.
     """
     asked = f"cannot load {os.fspath(bundle)!r}: " if bundle is not None else ""
     raise BundleError(
-        f"{asked}sightwords {__version__} carries no trained model yet, so it cannot caption; "
-        "what works today: 'sightwords data inspect' and 'sightwords evaluate' "
-        "(the first release with a model will say so in CHANGELOG.md)"
+        f"{asked}sightwords {__version__} carries no trained model yet that writes sentences, so "
+        "it cannot caption; what works today: 'sightwords words PHOTOGRAPH' says what it shows, "
+        "'sightwords evaluate' scores captions, 'sightwords data inspect' looks into a corpus"
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import sightwords
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import BundleError, ImageError
+from sightwords.samples import sample_paths
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Box, DetectedWord, DetectedWords
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sightwords.types import RegionScores
     from sightwords.words.detector import Detector
 
-DEFAULT_BUNDLE = Path(sightwords.__file__).parent / "default_bundle"
+DEFAULT_BUNDLE = Path(sightwords.__file__).parent / "default_bundle" / "words"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,12 +36,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "and left out; --json has them, and the precision of each word: of held-out photographs "
         "scored this high or higher, the share whose captions have the word. At least three words "
         "of content are always given.",
-        epilog="example: sightwords words holiday/*.jpg --precision 0.7\n"
+        epilog="example: sightwords words --samples\n"
+        "example: sightwords words holiday/*.jpg --precision 0.7\n"
         "example: sightwords words dog.jpg --json\n"
         "example: sightwords words dog.jpg --words dog,frisbee --heatmap pictures",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument("photographs", metavar="PHOTOGRAPH", nargs="+", help="an image file")
+    parser.add_argument("photographs", metavar="PHOTOGRAPH", nargs="*", help="an image file")
+    parser.add_argument(
+        "--samples", action="store_true", help="take the photographs inside the package too"
+    )
     parser.add_argument(
         "--detector", metavar="DIR", type=Path, help="a detector of your own (default: built in)"
     )
@@ -73,6 +78,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.threads is not None and args.threads < 1:
         args.parser.error(f"--threads {args.threads}: give 1 or more")
+    if args.samples:
+        args.photographs += map(str, sample_paths())
+    if not args.photographs:
+        args.parser.error("name at least one photograph, or --samples")
     detector = Detector.load(_directory(args.detector), threads=args.threads)
     asked = _asked(args.words, detector)
     failed = 0

