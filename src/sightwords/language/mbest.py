@@ -76,13 +76,29 @@ def m_best(
     reached = lower_coverage(covered[allowed], m=m, target=coverage)
     eligible = np.flatnonzero(allowed & (covered >= reached))
     order = eligible[np.argsort(-log_probs[eligible], kind="stable")][:m]
-    tokens = [path for c in completed for path in c.tokens.tolist()]
+    sentences = _sentences(completed, order, vocabulary)
     attributes = {vocabulary[i] for i in problem.attributes.tolist()}
     found = [
-        _hypothesis([vocabulary[i] for i in tokens[place]], log_prob, attributes)
-        for place, log_prob in zip(order.tolist(), log_probs[order].tolist(), strict=True)
+        Hypothesis(tokens, log_prob, tuple(dict.fromkeys([w for w in tokens if w in attributes])))
+        for tokens, log_prob in zip(sentences, log_probs[order].tolist(), strict=True)
     ]
     return Generation(MBest(tuple(found), reached), unmet)
+
+
+def _sentences(
+    completed: Sequence[Completed], order: Counts, vocabulary: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """The words of the sentences at these places; only those are looked up."""
+    words = np.array(vocabulary, dtype=object)
+    found: list[tuple[str, ...]] = [()] * len(order)
+    first = 0
+    for group in completed:
+        ranks = np.flatnonzero((order >= first) & (order < first + len(group.tokens)))
+        texts = words[group.tokens[order[ranks] - first]].tolist()
+        for rank, text in zip(ranks.tolist(), texts, strict=True):
+            found[rank] = tuple(text)
+        first += len(group.tokens)
+    return found
 
 
 def _meeting(
@@ -102,8 +118,3 @@ def _meeting(
     if minimum < problem.minimum_length:
         unmet.append(f"minimum length {problem.minimum_length}")
     return allowed, tuple(unmet)
-
-
-def _hypothesis(tokens: list[str], log_prob: float, attributes: set[str]) -> Hypothesis:
-    mentioned = dict.fromkeys(word for word in tokens if word in attributes)
-    return Hypothesis(tokens=tuple(tokens), log_prob=log_prob, mentioned=tuple(mentioned))
