@@ -9,7 +9,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from sightwords.cli.words import DEFAULT_BUNDLE
 from sightwords.images import decode
 from sightwords.samples import sample_paths
 from sightwords.words.detector import Detector, pool
@@ -21,7 +20,7 @@ HEIGHT, GAP = 400, 12
 
 def main() -> None:
     """Draw one map a word, side by side."""
-    detector = Detector.load(DEFAULT_BUNDLE)
+    detector = Detector.load()
     pictures = [_map(detector, photograph, word) for photograph, word in SHOWN]
     width = sum(p.width for p in pictures) + GAP * (len(pictures) - 1)
     sheet = Image.new("RGB", (width, HEIGHT), "white")

@@ -149,10 +149,7 @@ def test_nan_on_one_photograph_leaves_the_others(
 
 
 def test_no_detector(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "DEFAULT_BUNDLE", folder / "nothing")
-    with pytest.raises(BundleError, match="carries no trained detector; name one with --detector"):
-        _run(folder / "red.png")
-    monkeypatch.setattr(verb, "DEFAULT_BUNDLE", folder / "detector")
+    monkeypatch.setattr("sightwords.words.artefact.DEFAULT_DETECTOR", folder / "detector")
     assert _run(folder / "red.png") == 0
     with pytest.raises(BundleError, match="elsewhere: no such directory"):
         _run(folder / "red.png", "--detector", folder / "elsewhere")

@@ -8,15 +8,15 @@ import pytest
 from PIL import Image
 
 from sightwords.cli.main import main
-from sightwords.cli.words import DEFAULT_BUNDLE
 from sightwords.samples import sample_paths
 from sightwords.text.vocabulary import CLOSED_CLASS
+from sightwords.words.artefact import DEFAULT_DETECTOR
 from sightwords.words.detector import Detector
 
 
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return Detector.load(DEFAULT_BUNDLE, threads=1)
+    return Detector.load(threads=1)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_blank_image_is_confidently_white_and_nothing_else(detector: Detector)
 
 
 def test_it_is_small_and_names_no_machine() -> None:
-    assert sum(p.stat().st_size for p in DEFAULT_BUNDLE.iterdir()) < 30e6
-    network = (DEFAULT_BUNDLE / "network.onnx").read_bytes()
+    assert sum(p.stat().st_size for p in DEFAULT_DETECTOR.iterdir()) < 30e6
+    network = (DEFAULT_DETECTOR / "network.onnx").read_bytes()
     assert b"site-packages" not in network
     assert b"/home/" not in network
 

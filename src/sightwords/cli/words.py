@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sightwords
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import BundleError, ImageError
 from sightwords.samples import sample_paths
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from sightwords.types import RegionScores
     from sightwords.words.detector import Detector
-
-DEFAULT_BUNDLE = Path(sightwords.__file__).parent / "default_bundle" / "words"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -74,6 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Detect in every photograph; one that cannot be read is named and the others go on."""
+    from sightwords.words.artefact import DEFAULT_DETECTOR
     from sightwords.words.detector import Detector
 
     if args.threads is not None and args.threads < 1:
@@ -82,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         args.photographs += map(str, sample_paths())
     if not args.photographs:
         args.parser.error("name at least one photograph, or --samples")
-    detector = Detector.load(_directory(args.detector), threads=args.threads)
+    detector = Detector.load(args.detector or DEFAULT_DETECTOR, threads=args.threads)
     asked = _asked(args.words, detector)
     failed = 0
     for photograph in args.photographs:
@@ -140,17 +138,6 @@ def _picture_name(photograph: str, word: str, args: argparse.Namespace) -> str:
     same = [p for p in dict.fromkeys(args.photographs) if Path(p).stem == stem]
     number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
     return f"{stem}{number}-{re.sub(r'[^0-9A-Za-z]+', '_', word)}.png"
-
-
-def _directory(given: Path | None) -> Path:
-    if given is not None:
-        return given
-    if not DEFAULT_BUNDLE.is_dir():
-        raise BundleError(
-            f"sightwords {sightwords.__version__} carries no trained detector; name one with "
-            "--detector DIR (sightwords train words makes it)"
-        )
-    return DEFAULT_BUNDLE
 
 
 def _asked(words: str | None, detector: Detector) -> list[int] | None:

@@ -37,6 +37,8 @@ from sightwords.types import FloatArray
 from sightwords.words.strict_json import Reader, unreadable
 
 FORMAT = 1
+DEFAULT_DETECTOR = Path(__file__).parents[1] / "default_bundle" / "words"
+"""The detector inside the package."""
 DETECTOR_NAME = "detector.json"
 NETWORK_NAME = "network.onnx"
 VOCABULARY_NAME = "vocabulary.json"

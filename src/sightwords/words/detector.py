@@ -33,7 +33,7 @@ from sightwords.types import (
     RegionScores,
     WordScores,
 )
-from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
+from sightwords.words.artefact import DEFAULT_DETECTOR, NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
 from sightwords.words.boxes import word_boxes
 from sightwords.words.calibration import Calibration, choose_words
 from sightwords.words.noisy_or import noisy_or, sigmoid
@@ -62,13 +62,16 @@ class Detector:
     @classmethod
     def load(
         cls,
-        directory: str | os.PathLike[str],
+        directory: str | os.PathLike[str] = DEFAULT_DETECTOR,
         *,
         threads: int | None = None,
         calibrated: bool = True,
         config: CalibrationConfig | None = None,
     ) -> Detector:
-        """Read a detector directory; `calibrated=False` for one whose calibration is not fitted."""
+        """Read a detector directory, the one inside the package if none is named.
+
+        `calibrated=False` is for one whose calibration is not fitted yet.
+        """
         folder = Path(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; give one that training has written")
