@@ -7,8 +7,8 @@ MODEL is a language model's directory. Each line of `--words` is one image: {"do
 Without it, images are made up: 19 words each, drawn in proportion to their counts, which is what a
 detector gives at a probability of .15. "plain" is the dense way: every word of the vocabulary is
 scored and those that are no extension are left out. The search is warmed up first; the time to
-load or compile the code is given apart. Speeds are by the clock, and by the processor's time of this
-process, which other work on the machine disturbs less.
+load or compile the code is given apart. Speeds are by the clock, and by the processor's time of
+this process, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def main() -> None:
         for backend, (prepare, clock, processor) in speeds.items():
             label = "plain" if backend == "dense" else backend
             print(
-                f"k = {width:4d}  {label:6s} {clock:7.1f} images/s by the clock {processor:7.1f} by "
-                f"the processor {processor / speeds['dense'][2]:5.1f} x plain  "
+                f"k = {width:4d}  {label:6s} {clock:7.1f} images/s by the clock "
+                f"{processor:7.1f} by the processor {processor / speeds['dense'][2]:5.1f} x plain  "
                 f"ready after {prepare:.2f} s"
             )
 
