@@ -142,6 +142,8 @@ class LanguageConfig:
     """Section 4.1: N-gram features up to 4-gram."""
     noise_samples: int = 15
     """Section 4.1: 15 contrastive samples."""
+    attribute_samples: int = 0
+    """How many of them are drawn from the attribute set instead of by frequency; 0 in the paper."""
     score_feature: bool = True
     """Table 1: the log-probability of the predicted word; off in the paper's row "Baseline"."""
     distant_bigrams: bool = False
@@ -165,6 +167,10 @@ class LanguageConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _check(
+            self, "attribute_samples", 0 <= self.attribute_samples <= self.noise_samples,
+            f"0 to noise_samples, {self.noise_samples}",
+        )  # fmt: skip
         for name in ("learning_rate", "first_square", "bilinear_units"):
             _check(self, name, getattr(self, name) > 0, "above 0")
         _check(self, "attribute_threshold", 0 <= self.attribute_threshold <= 1, "from 0 to 1")

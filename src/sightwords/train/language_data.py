@@ -6,11 +6,11 @@ bounded size, so that text larger than memory streams past, and `AttributeSets`.
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -138,6 +138,25 @@ def joined(parts: Iterable[Sentences]) -> Sentences:
     )
 
 
+def joined_sets(parts: Iterable[AttributeSets]) -> AttributeSets:
+    """Sets of several files as one; an image may be in one of them only."""
+    every = list(parts)
+    rows: dict[str, int] = {}
+    offsets = [np.zeros(1, dtype=np.int64)]
+    for part in every:
+        twice = rows.keys() & part.rows.keys()
+        if twice:
+            raise InputError(f"image {min(twice)!r} has word scores in two files; give one of them")
+        rows.update({name: row + len(rows) for name, row in part.rows.items()})
+        offsets.append(part.offsets[1:] + offsets[-1][-1])
+    return AttributeSets(
+        rows,
+        np.concatenate(offsets),
+        np.concatenate([part.ids for part in [NO_SETS, *every]]),
+        np.concatenate([part.log_probs for part in [NO_SETS, *every]]),
+    )
+
+
 @dataclass(frozen=True)
 class Detections:
     """Words found in images, in any order: image, word and probability of each."""
@@ -170,7 +189,7 @@ class Detections:
         )
 
 
-def read_detections(path: str | Path, *, threshold: float = 0.15) -> Detections:
+def read_detections(path: str | os.PathLike[str], *, threshold: float = 0.15) -> Detections:
     """A detector's words of probability `threshold` or more.
 
     Reads two forms of NPZ: `ids`, `words`, `scores` (N, V), as `sightwords words` writes, and

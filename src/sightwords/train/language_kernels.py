@@ -36,13 +36,22 @@ def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:
 step = jit(_step)
 
 
-def _draw(state: Any, noise: Any, words: Any) -> Any:
-    """Fill `words` from its second place on with noise; the next state of xorshift64."""
+def _next_random(state: Any) -> Any:
+    """The next state of xorshift64; its top bits are the best of it."""
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
     state ^= state << np.uint64(17)
+    return state
+
+
+next_random = jit(_next_random)
+
+
+def _draw(state: Any, noise: Any, words: Any) -> Any:
+    """Fill `words` from its second place on with noise; the next random state."""
+    state = next_random(state)
     samples = len(words) - 1
-    # The top bits are the best of it; the list is of a power of two and the samples.
+    # The list is of a power of two and the samples.
     first = np.int64((state >> np.uint64(24)) & np.uint64(len(noise) - samples - 1))
     for i in range(samples):
         words[i + 1] = noise[first + i]
@@ -52,13 +61,34 @@ def _draw(state: Any, noise: Any, words: Any) -> Any:
 draw = jit(_draw)
 
 
-def _nce_gradients(scores: Any, words: Any, log_kq: Any) -> float:
-    """Scores of the true word and of noise -> their gradients, in place; the objective."""
+def _draw_attributes(state: Any, attributes: Any, held: Any, count: int, words: Any) -> Any:
+    """Put up to `count` words of the attribute set in place of noise; the next random state.
+
+    A draw that hits a word already mentioned leaves the noise where it is.
+    """
+    for i in range(count):
+        state = next_random(state)
+        word = attributes[np.int64((state >> np.uint64(24)) % np.uint64(len(attributes)))]
+        if held[word]:
+            words[i + 1] = word
+    return state
+
+
+draw_attributes = jit(_draw_attributes)
+
+
+def _nce_gradients(scores: Any, words: Any, expected: Any, held: Any, mixture: Any) -> float:
+    """Scores of the true word and of noise -> their gradients, in place; the objective.
+
+    expected: (V + 1,) k q(word) under the unigram noise; mixture: what to multiply that by, and
+    what to add for a word of the attribute set.
+    """
     chance = 1.0
+    share, extra = mixture
     for i in range(len(words)):
         # P(data | word) = exp(score) / (exp(score) + k q(word))
-        against = math.exp(log_kq[words[i]] - scores[i])
-        is_data = np.float32(1) / (np.float32(1) + against)
+        kq = share * expected[words[i]] + (extra if held[words[i]] else np.float32(0))
+        is_data = np.float32(1) / (np.float32(1) + kq * math.exp(-scores[i]))
         if i == 0:
             chance *= is_data
             scores[i] = np.float32(1) - is_data
@@ -130,7 +160,8 @@ def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
     tokens, offsets, weights = text.tokens, text.offsets, text.weights
     table, unigram, end, scalars = cells.table, cells.unigram, cells.end, cells.scalars
     context, position, target = cells.bilinear
-    target_squares, noise, log_kq = cells.target_squares, plan.noise, plan.log_kq
+    target_squares, noise, expected = cells.target_squares, plan.noise, plan.expected
+    set_ids = sets.ids
     outcomes, mask, rate, width = len(end), len(table) - 1, plan.rate, context.shape[1]
     scratch = new_scratch(outcomes, width, plan.shape)
     held, logs, history = scratch.held, scratch.logs, scratch.history
@@ -152,6 +183,12 @@ def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
             if not exact:
                 words[0] = tokens[t]
                 state = draw(state, noise, words)
+                mixture = (np.float32(1), np.float32(0))
+                if left > 0 and plan.from_set > 0:
+                    first, last = sets.offsets[text.images[s]], sets.offsets[text.images[s] + 1]
+                    state = draw_attributes(state, set_ids[first:last], held, plan.from_set, words)
+                    drawn = np.float32(plan.from_set / (last - first))
+                    mixture = (np.float32(1) - drawn * np.float32(left / plan.samples), drawn)
             # All reads first: they do not wait for each other, and memory is what takes time.
             for i in range(len(words)):
                 v = words[i]
@@ -169,7 +206,7 @@ def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
             if exact:
                 objective += exact_gradients(scores, tokens[t])
             else:
-                objective += nce_gradients(scores, words, log_kq)
+                objective += nce_gradients(scores, words, expected, held, mixture)
             for i in range(len(words)):
                 v, gradient = words[i], weight * scores[i]
                 sign = PLUS if held[v] else MINUS

@@ -49,9 +49,11 @@ class Plan(NamedTuple):
     noise: Any
     """(2^n + samples,) words drawn from the noise distribution: a window at a random place gives
     each position its samples."""
-    log_kq: Any
-    """(V + 1,) log(k q(word)), k samples from the noise distribution q."""
+    expected: Any
+    """(V + 1,) k q(word), k samples from the noise distribution q."""
     samples: int
+    from_set: int
+    """How many of the samples are drawn from the attribute set, where it has words left."""
     seed: Any
 
 
@@ -72,8 +74,9 @@ class State:
             use_score=config.score_feature,
             rate=np.float32(rate),
             noise=noise,
-            log_kq=self.log_unigram + np.float32(np.log(config.noise_samples)),
+            expected=np.exp(self.log_unigram) * np.float32(config.noise_samples),
             samples=config.noise_samples,
+            from_set=config.attribute_samples,
             seed=seed,
         )
 

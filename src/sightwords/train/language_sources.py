@@ -1,0 +1,122 @@
+"""From corpora and a detector's word scores to a trained language model, in one call.
+
+Stage: section 4.1, training. Captions are tokenised once and kept as numbers while they are few
+enough; larger text is read anew for each epoch, block by block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from sightwords.config import LanguageConfig
+from sightwords.errors import InputError
+from sightwords.language.maxent import MaxEnt
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.language import Blocks, EpochReport, fit_language
+from sightwords.train.language_data import (
+    NO_SETS,
+    AttributeSets,
+    Sentences,
+    encode_blocks,
+    joined_sets,
+    read_detections,
+)
+from sightwords.types import Example
+
+Examples = Callable[[], Iterable[Example]]
+KEEP_TOKENS = 100_000_000
+"""Up to so many tokens (400 MB) stay in memory between epochs."""
+
+
+@dataclass(frozen=True)
+class LanguageSources:
+    """What to train on. Each corpus is a function, since every epoch may read it anew."""
+
+    captions: Sequence[Examples] = ()
+    """Captioned images; those with word scores get attribute sets by their ids."""
+    text: Sequence[Examples] = ()
+    """Sentences without images, whatever their ids say."""
+    word_scores: Sequence[str | os.PathLike[str]] = ()
+    """NPZ files (see `read_detections`), of a detector that did not train on these images."""
+
+
+def attribute_sets_of(
+    sources: LanguageSources, vocabulary: Vocabulary, config: LanguageConfig
+) -> AttributeSets:
+    """The attribute sets of all images with word scores."""
+    return joined_sets(
+        read_detections(path, threshold=config.attribute_threshold).attribute_sets(vocabulary)
+        for path in sources.word_scores
+    )
+
+
+def blocks_of(
+    sources: LanguageSources,
+    vocabulary: Vocabulary,
+    sets: AttributeSets,
+    config: LanguageConfig,
+    *,
+    keep_tokens: int = KEEP_TOKENS,
+) -> Blocks:
+    """A function that gives all sentences in blocks, each time it is called."""
+
+    def read() -> Iterator[Sentences]:
+        for some, their_sets in ((sources.captions, sets), (sources.text, NO_SETS)):
+            examples = chain.from_iterable(corpus() for corpus in some)
+            yield from encode_blocks(
+                examples, vocabulary, their_sets, text_weight=config.text_weight
+            )
+
+    return Remembered(read, keep_tokens)
+
+
+class Remembered:
+    """Blocks that are kept after the first reading, unless they hold too many tokens."""
+
+    def __init__(self, read: Blocks, keep_tokens: int) -> None:
+        self._read, self._keep_tokens = read, keep_tokens
+        self._kept: list[Sentences] | None = None
+
+    def __call__(self) -> Iterable[Sentences]:
+        """The blocks, from memory or anew."""
+        return self._read_and_keep() if self._kept is None else self._kept
+
+    def _read_and_keep(self) -> Iterator[Sentences]:
+        kept: list[Sentences] = []
+        room = self._keep_tokens
+        for block in self._read():
+            room -= len(block.tokens)
+            if room >= 0:
+                kept.append(block)
+            else:
+                kept.clear()
+            yield block
+        if room >= 0:
+            self._kept = kept
+
+
+def train_language(
+    sources: LanguageSources,
+    vocabulary: Vocabulary,
+    config: LanguageConfig,
+    *,
+    threads: int = 1,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[EpochReport], None] | None = None,
+) -> MaxEnt:
+    """Train a language model; see `fit_language` for `threads` and `checkpoint`."""
+    if not sources.captions and not sources.text:
+        raise InputError("no captions and no text to train on; name at least one corpus")
+    sets = attribute_sets_of(sources, vocabulary, config) if sources.word_scores else NO_SETS
+    return fit_language(
+        blocks_of(sources, vocabulary, sets, config),
+        vocabulary,
+        config,
+        sets=sets,
+        threads=threads,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
