@@ -221,3 +221,14 @@ def test_unknown_words_and_no_words_are_refused(make_model: MakeModel) -> None:
         generator.sentences({"dgo": 0.5, "cat": 0.5, "zebra": 0.5})
     with pytest.raises(InputError, match=r"'dog' has probability 1\.5; expected 0 to 1"):
         generator.sentences({"dog": 1.5})
+
+
+def test_no_request_compiles(make_model: MakeModel) -> None:
+    pytest.importorskip("numba")
+    for model in (make_model(0), make_model(0, integers=True)):
+        kernel = NumbaExtensions.of(Extensions.of(model, frequent_words=3))
+        compiled = len(kernel.kernel.signatures)  # type: ignore[attr-defined]
+        for asked in (Constraints(), Constraints(required=("on", "cat"), repeats=False)):
+            problem = pose(WORDS, model.vocabulary, constraints=asked, maximum_length=6)
+            search(kernel, problem, width=12)
+        assert len(kernel.kernel.signatures) == compiled  # type: ignore[attr-defined]
