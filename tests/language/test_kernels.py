@@ -78,3 +78,32 @@ def test_a_context_may_wrap_around_the_table() -> None:
     expected = model.unigram[0] + model.table[slots].sum(axis=0)
     assert np.abs(found - expected).max() < 1e-5
     assert context_count(4, False) == len(start)
+
+
+def test_without_a_cache_folder_it_still_compiles(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from sightwords.language import kernels
+
+    real = kernels.numba.njit
+
+    def njit(*, cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(kernels.numba, "njit", njit)
+    assert kernels.jit(lambda x: x + 1)(1) == 2
+    assert "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_nothing_is_compiled_after_compiled() -> None:
+    from sightwords.language import kernels
+
+    model = random_model(3).compiled()
+    known = len(kernels.score_rows.signatures)  # type: ignore[attr-defined]
+    histories = np.zeros((5, 2), dtype=np.int32)
+    held = np.asfortranarray(np.ones((5, SIZE), dtype=np.bool_))
+    model.score_next(histories, held, np.zeros(SIZE, dtype=np.float32))
+    model.token_log_probs(["w00", "w01"])
+    assert len(kernels.score_rows.signatures) == known  # type: ignore[attr-defined]
