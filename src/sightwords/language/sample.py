@@ -1,11 +1,14 @@
 """Unconditioned generation: sentences drawn from the language model without an image.
 
-The first row of the paper's Table 4, "Unconditioned": the N-gram model knows no detected words,
-so its attribute set is empty from the first word on. Each word is drawn by its probability under
-Eq. 3, normalised over the whole vocabulary.
+The first row of the paper's Table 4, "Unconditioned": an N-gram model that knows of no detector.
+There is no attribute set, which is not the same as an empty one: the End feature, which says that
+everything has been mentioned, is left out. Each word is drawn by its probability under Eq. 3,
+normalised over the whole vocabulary.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +31,7 @@ def sample(
         raise InputError(f"count is {count}; expected 0 or more sentences")
     if maximum_length < 1:
         raise InputError(f"maximum_length is {maximum_length}; expected at least 1")
+    model = replace(model, end=np.zeros_like(model.end))
     rng = np.random.default_rng(seed)
     tokens = np.full((count, maximum_length), model.end_id, dtype=np.int32)
     going = np.arange(count)
