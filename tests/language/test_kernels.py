@@ -97,6 +97,20 @@ def test_without_a_cache_folder_it_still_compiles(
     assert "NUMBA_CACHE_DIR" in caplog.text
 
 
+def test_the_cache_follows_the_sources() -> None:
+    from sightwords.language import kernels
+
+    def one(x: int) -> int:
+        return x
+
+    def two(x: int) -> int:
+        return x
+
+    kernels.jit(one)
+    kernels.jit(two, beside=(__file__,))
+    assert one.__qualname__.rpartition("_")[2] != two.__qualname__.rpartition("_")[2]
+
+
 def test_nothing_is_compiled_after_compiled() -> None:
     from sightwords.language import kernels
 

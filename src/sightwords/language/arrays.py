@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightwords.language.features import context_count
+from sightwords.language.features import FloatArray, IntArray, context_count
 
 
 class Shape(NamedTuple):
@@ -46,15 +46,21 @@ class Sets(NamedTuple):
     log_probs: Any
 
 
-class Bilinear(NamedTuple):
-    """The log-bilinear option; no columns where it is off."""
+class LogBilinear(NamedTuple):
+    """The option of section 4.1: a word's vector meets one predicted from those before it."""
 
     context: Any
-    """(V + 2, D)"""
+    """(V + 2, D) vectors of the words before, the start symbol's last; D = 0 where it is off."""
     position: Any
-    """(order - 1, D)"""
+    """(order - 1, D) what each place before the word multiplies them by, the nearest last."""
     target: Any
-    """(V + 1, D)"""
+    """(V + 1, D) vectors of predicted words, the end of sentence last."""
+
+    def scores(self, histories: IntArray) -> FloatArray:
+        """(K, V + 1): what the vectors add to the scores after histories (K, order - 1)."""
+        predicted = (self.context[histories] * self.position).sum(axis=1)
+        found: FloatArray = predicted @ self.target.T
+        return found
 
 
 class Weights(NamedTuple):
@@ -66,7 +72,7 @@ class Weights(NamedTuple):
     end: Any
     attribute: Any
     score: Any
-    bilinear: Bilinear
+    bilinear: LogBilinear
 
 
 class Scratch(NamedTuple):
@@ -91,7 +97,7 @@ def shape_of(order: int, distant: bool, table_bits: int) -> Shape:
     return Shape(np.uint64(64 - table_bits), order - 1, context_count(order, distant), distant)
 
 
-def no_bilinear(order: int, size: int) -> Bilinear:
+def no_bilinear(order: int, size: int) -> LogBilinear:
     """In place of the option, where it is off; `size` is V."""
     rows = (size + 2, order - 1, size + 1)
-    return Bilinear(*(np.zeros((count, 0), dtype=np.float32) for count in rows))
+    return LogBilinear(*(np.zeros((count, 0), dtype=np.float32) for count in rows))

@@ -3,21 +3,24 @@
 Imported only where numba is installed. Compiled code is cached on disk: beside this file, in the
 user's cache where an installation is read-only (NUMBA_CACHE_DIR names another place), or, where
 neither can be written, not at all. `warm_up` compiles or loads what scoring needs, so that no
-request pays for it. The hash is `features`' own code, compiled here: after a change there, touch
-this file, since numba's cache looks at the caller's file alone.
+request pays for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from sightwords._version import __version__
 from sightwords.errors import require
-from sightwords.language import features
+from sightwords.language import arrays, features
 from sightwords.language.arrays import Scratch, Sets, Shape, Text, Weights
 from sightwords.language.features import MINUS, PLUS, fill_contexts, place
 
@@ -28,10 +31,28 @@ _PURPOSE = "compiled scoring"
 numba = require("numba", extra="fast", purpose=_PURPOSE)
 
 
-def jit(function: F) -> F:
-    """Compile on first call, to run without Python's lock; cached on disk where possible."""
+def _digest(*paths: str) -> str:
+    """Of the sources that compiled code depends on."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in paths:
+        with contextlib.suppress(OSError):  # an installation without sources
+            digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+_SOURCES = (str(features.__file__), str(arrays.__file__), __file__)
+
+
+def jit(function: F, *, beside: tuple[str, ...] = ()) -> F:
+    """Compile on first call, to run without Python's lock; cached on disk where possible.
+
+    numba's cache notices a change of the function's own file alone, and fails on one that names
+    a class which is no more. So the name that it is filed under holds a digest of this package's
+    sources, and of the files `beside`.
+    """
     # Sums may be reordered, but infinities and NaN keep their meaning.
     options = {"nogil": True, "fastmath": {"contract", "nsz", "arcp", "reassoc"}}
+    function.__qualname__ += f"_{_digest(*_SOURCES, *beside)}"
     try:
         compiled: F = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for the cache can be written

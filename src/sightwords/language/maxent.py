@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import InputError, VocabularyError, require
-from sightwords.language.arrays import Bilinear, Shape, Weights, no_bilinear, shape_of
+from sightwords.language.arrays import LogBilinear, Shape, Weights, no_bilinear, shape_of
 from sightwords.language.features import (
     MINUS,
     NO_ATTRIBUTES,
@@ -35,23 +35,7 @@ from sightwords.language.features import (
 from sightwords.language.table_file import read_model, write_model
 from sightwords.text.vocabulary import UNKNOWN, Vocabulary
 
-
-@dataclass(frozen=True, slots=True)
-class LogBilinear:
-    """The option of section 4.1: a word's vector meets one predicted from those before it."""
-
-    context: FloatArray
-    """(V + 2, D) vectors of the words before, the start symbol's last."""
-    position: FloatArray
-    """(order - 1, D) what each place before the word multiplies them by, the nearest last."""
-    target: FloatArray
-    """(V + 1, D) vectors of predicted words, the end of sentence last."""
-
-    def scores(self, histories: IntArray) -> FloatArray:
-        """(K, V + 1)."""
-        predicted = (self.context[histories] * self.position).sum(axis=1)
-        found: FloatArray = predicted @ self.target.T
-        return found
+__all__ = ["LogBilinear", "MaxEnt", "padded_table"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +108,6 @@ class MaxEnt:
 
     def weights(self) -> Weights:
         """The model as compiled code takes it."""
-        vectors = self.log_bilinear
         return Weights(
             self.table,
             np.float32(self.scale),
@@ -132,9 +115,7 @@ class MaxEnt:
             self.end,
             np.float32(self.attribute),
             np.float32(self.score),
-            no_bilinear(self.order, self.size)
-            if vectors is None
-            else Bilinear(vectors.context, vectors.position, vectors.target),
+            self.log_bilinear or no_bilinear(self.order, self.size),
         )
 
     def compiled(self) -> MaxEnt:

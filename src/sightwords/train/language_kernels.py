@@ -8,6 +8,7 @@ same weights every time.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,16 @@ from sightwords.language.features import MINUS, PLUS
 from sightwords.language.kernels import (
     find_places,
     hold,
-    jit,
     mention,
     new_scratch,
     predict,
     release,
 )
+from sightwords.language.kernels import jit as plain_jit
+from sightwords.train import language_state
 from sightwords.train.language_state import Cells, Plan
+
+jit = partial(plain_jit, beside=(str(language_state.__file__),))
 
 
 def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:

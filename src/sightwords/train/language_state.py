@@ -13,9 +13,9 @@ import numpy.typing as npt
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError
 from sightwords.files import atomic_path
-from sightwords.language.arrays import Bilinear, Shape, shape_of
+from sightwords.language.arrays import LogBilinear, Shape, shape_of
 from sightwords.language.features import FloatArray, IntArray
-from sightwords.language.maxent import LogBilinear, MaxEnt, padded_table
+from sightwords.language.maxent import MaxEnt, padded_table
 from sightwords.text.vocabulary import Vocabulary
 
 _CELLS = ("table", "unigram", "end", "scalars", "context_squares", "target_squares")
@@ -33,7 +33,7 @@ class Cells(NamedTuple):
     """(V + 1, 2)"""
     scalars: Any
     """(2, 2): Attribute and Score."""
-    bilinear: Bilinear
+    bilinear: LogBilinear
     context_squares: Any
     """(V + 2,) sums of squared gradients of the vectors, one for a whole row."""
     target_squares: Any
@@ -132,7 +132,7 @@ def new_state(log_unigram: FloatArray, config: LanguageConfig) -> State:
             unigram=unigram,
             end=cells(outcomes),
             scalars=cells(2),
-            bilinear=Bilinear(vectors(outcomes + 1), position, vectors(outcomes)),
+            bilinear=LogBilinear(vectors(outcomes + 1), position, vectors(outcomes)),
             context_squares=np.full(outcomes + 1, config.first_square, dtype=np.float32),
             target_squares=np.full(outcomes, config.first_square, dtype=np.float32),
         ),
@@ -169,7 +169,7 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int, str]:
     """The state, the number of epochs done, and the identity of the run."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            bilinear = Bilinear(*(stored[name] for name in _VECTORS))
+            bilinear = LogBilinear(*(stored[name] for name in _VECTORS))
             cells = Cells(bilinear=bilinear, **{name: stored[name] for name in _CELLS})
             state = State(cells, stored["log_unigram"])
             return state, int(stored["epoch"]), str(stored["identity"])
