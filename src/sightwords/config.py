@@ -291,7 +291,7 @@ PRESETS: Mapping[str, Config] = {
             flip=True,
             weight_average=0.999,
         ),
-        language=LanguageConfig(attribute_samples=3, learning_rate=0.5),
+        language=LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3),
     ),
 }
 """`paper`: every value as published. `default`: ours, the best of those in `docs/training.md`."""
