@@ -31,7 +31,7 @@ from sightwords.config import GenerationConfig
 from sightwords.corpus.open import open_corpus
 from sightwords.evaluate.ids import canonical_id
 from sightwords.language.constraints import Constraints
-from sightwords.language.generate import Generator
+from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import MaxEnt
 from sightwords.metrics.cider import CiderIdf, scores_of
 from sightwords.metrics.ngrams import Tokens
@@ -58,8 +58,10 @@ def main() -> None:
     for width in numbers(args.widths):
         for coverage in numbers(args.coverages):
             config = GenerationConfig(beam_width=width, coverage=coverage)
-            lists = search(model, config, words)
+            lists = search(model, config, words, exact=args.exact)
             print(f"k = {width:3d}, T = {coverage:2d}: {quality(lists, captions, idf)}", flush=True)
+    if args.exact:
+        return
     few = words[:50]
     for repeats in (True, False):
         lists = search(model, GenerationConfig(), few, Constraints(repeats=repeats))
@@ -74,8 +76,11 @@ def search(
     config: GenerationConfig,
     images: Iterable[Words],
     constraints: Constraints | None = None,
+    *,
+    exact: bool = False,
 ) -> list[MBest]:
-    generator = Generator.of(model, config, constraints=constraints)
+    backend: Backend = "exact" if exact else "auto"
+    generator = Generator.of(model, config, constraints=constraints, backend=backend)
     return [generator.sentences(words).m_best for words in images]
 
 
@@ -172,6 +177,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--show", type=int, default=0, help="print this many ten-best lists")
     parser.add_argument("--widths", default="100,200")
     parser.add_argument("--coverages", default="3,5,10")
+    parser.add_argument("--exact", action="store_true", help="with the denominator of Eq. 3")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
