@@ -85,10 +85,11 @@ class NumbaExtensions:
 
 @lru_cache(maxsize=1)
 def _compiled() -> Callable[..., tuple[Any, Any, Any, FloatArray]]:
-    numba = require("numba", extra="fast", purpose="the compiled search")
-    compiled: Callable[..., tuple[Any, Any, Any, FloatArray]]
-    compiled = numba.njit(cache=True, nogil=True)(extend_kernel)
-    return compiled
+    require("numba", extra="fast", purpose="the compiled search")
+    from sightwords.language.kernels import jit
+
+    # Sums keep their order, so that lists are equal bit for bit to those of numpy.
+    return jit(extend_kernel, beside=(__file__,), reorder=False)
 
 
 def _smallest(size: int) -> tuple[Stack, Problem]:

@@ -43,15 +43,17 @@ def _digest(*paths: str) -> str:
 _SOURCES = (str(features.__file__), str(arrays.__file__), __file__)
 
 
-def jit(function: F, *, beside: tuple[str, ...] = ()) -> F:
+def jit(function: F, *, beside: tuple[str, ...] = (), reorder: bool = True) -> F:
     """Compile on first call, to run without Python's lock; cached on disk where possible.
 
     numba's cache notices a change of the function's own file alone, and fails on one that names
     a class which is no more. So the name that it is filed under holds a digest of this package's
     sources, and of the files `beside`.
     """
-    # Sums may be reordered, but infinities and NaN keep their meaning.
-    options = {"nogil": True, "fastmath": {"contract", "nsz", "arcp", "reassoc"}}
+    # Unless told otherwise sums may be reordered, but infinities and NaN keep their meaning.
+    options: dict[str, Any] = {"nogil": True}
+    if reorder:
+        options["fastmath"] = {"contract", "nsz", "arcp", "reassoc"}
     function.__qualname__ += f"_{_digest(*_SOURCES, *beside)}"
     try:
         compiled: F = numba.njit(cache=True, **options)(function)
