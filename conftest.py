@@ -1,9 +1,17 @@
-"""Doctests of modules whose extra is not installed are not collected."""
+"""Modules whose extra is not installed are not collected for their doctests."""
 
 from __future__ import annotations
 
 import importlib.util
 
-collect_ignore_glob = []
-if importlib.util.find_spec("torch") is None:
-    collect_ignore_glob.append("src/sightwords/train/*")
+NEEDS = {
+    "torch": ["src/sightwords/train/*", "tests/train/two_processes.py"],
+    "numba": ["src/sightwords/language/kernels.py", "src/sightwords/train/language*"],
+}
+
+collect_ignore_glob = [
+    pattern
+    for module, patterns in NEEDS.items()
+    if importlib.util.find_spec(module) is None
+    for pattern in patterns
+]
