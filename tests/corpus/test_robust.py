@@ -136,3 +136,9 @@ def test_every_kind_of_problem_has_a_remedy_and_a_line_in_the_docs() -> None:
     for kind in Kind:
         assert REMEDIES[kind]
         assert f"| `{kind}` |" in page
+
+
+def test_a_nul_in_the_header_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_bytes(b"image\x00,caption\n1,A dog.\n")
+    with pytest.raises(CorpusError, match="missing-columns"):
+        list(open_corpus(tmp_path / "m.csv"))

@@ -139,7 +139,7 @@ def _table_rows(
             text = decoded(location, stream, encoding, newline="")
             header_line = text.readline()
             delimiter = delimiter_of(header_line)
-            header = next(csv.reader([header_line], delimiter=delimiter), [])
+            header = _header(header_line, delimiter)
             fields = find_fields(header, columns)
             if not fields.captions or not (fields.image or fields.id):
                 found = f"columns {', '.join(map(repr, header)) or 'none'}"
@@ -154,6 +154,13 @@ def _table_rows(
                 yield from _row(where, values, fields, location, problems)
     except READ_ERRORS as error:
         report_read_error(location, error, problems, after=f"after line {number}")
+
+
+def _header(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # Python 3.10 refuses NUL; taken for one odd name, it is named as found
+        return [line.strip()]
 
 
 def _row(
