@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,14 @@ def test_no_photograph_is_a_usage_error() -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["words"])
     assert stopped.value.code == 2
+
+
+def test_each_higher_precision_gives_strictly_fewer_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lengths = []
+    for precision in ("0.3", "0.5", "0.7", "0.9"):
+        assert main(["words", "--samples", "--json", "--precision", precision]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        lengths.append(sum(len(json.loads(line)["words"]) for line in lines))
+    assert lengths == sorted(set(lengths), reverse=True), lengths
