@@ -228,6 +228,88 @@ class DmsmConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroundedConfig:
+    """Beyond the paper: a second language model that sees the image and scores finished sentences.
+
+    A transformer decoder (Vaswani et al. 2017) over image tokens and detected words, trained on
+    captions by cross entropy and then on M-best lists by expected CIDEr (Shen et al. 2016).
+    """
+
+    enabled: bool = False
+    """Off in the paper."""
+    units: int = 256
+    layers: int = 3
+    heads: int = 8
+    feed_forward: int = 1024
+    memory_layers: int = 1
+    """Layers in which image tokens and words look at each other before any sentence is read."""
+    words: int = 24
+    """At most so many detected words are shown, the likeliest."""
+    word_threshold: float = 0.15
+    """Words of at least this probability, as for the first language model."""
+    maximum_length: int = 20
+    """Words beyond this place share its position; training captions are cut here."""
+    value_head: bool = True
+    """Whether the whole sentence gets a score of its own beside its words' probabilities."""
+    dropout: float = 0.1
+    word_dropout: float = 0.1
+    """Chance that a detected word is hidden in training."""
+    image_dropout: float = 0.1
+    """Chance that all image tokens are hidden: the network that made those of training images
+    was trained on them and is surer there than it will be."""
+    token_dropout: float = 0.1
+    """Chance that one image token is hidden."""
+    feature_noise: float = 0.1
+    """Standard deviation of noise on the normalised image tokens."""
+    label_smoothing: float = 0.1
+    epochs: int = 15
+    """On captions."""
+    batch_size: int = 128
+    """Images a step, up to five captions each."""
+    learning_rate: float = 5e-4
+    warmup: float = 0.04
+    weight_decay: float = 0.02
+    weight_average: float = 0.999
+    """Decay of the running average of the weights that is kept."""
+    text_share: float = 0.5
+    """Share of the captions without images that each epoch sees."""
+    objective: Literal["risk", "listwise"] = "listwise"
+    """`risk`: expected CIDEr; `listwise`: cross entropy with a softmax of CIDEr."""
+    risk_epochs: int = 6
+    """On M-best lists."""
+    risk_batch_size: int = 64
+    hypotheses: int = 24
+    """Sentences of a list that a step sees."""
+    risk_rate: float = 1e-4
+    sharpness: float = 1.0
+    """What sentence scores are multiplied by before the softmax over the list."""
+    length_power: float = 0.0
+    """Log-probabilities are divided by (words + 1) to this power: 0 their sum, 1 their mean."""
+    temperature: float = 0.25
+    """Of the softmax of CIDEr (1 is a good caption's) in `listwise`."""
+    caption_share: float = 0.15
+    """What the cross entropy on captions counts for beside it."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("units", "layers", "heads", "feed_forward", "words", "maximum_length",
+                     "epochs", "batch_size", "risk_batch_size"):  # fmt: skip
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        _check(self, "units", self.units % self.heads == 0, f"a multiple of heads, {self.heads}")
+        _check(self, "hypotheses", self.hypotheses >= 2, "at least 2")
+        for name in ("memory_layers", "risk_epochs", "feature_noise", "weight_decay",
+                     "length_power", "caption_share"):  # fmt: skip
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+        for name in ("learning_rate", "risk_rate", "sharpness", "temperature"):
+            _check(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("dropout", "word_dropout", "image_dropout", "token_dropout",
+                     "label_smoothing", "warmup", "weight_average"):  # fmt: skip
+            _check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        for name in ("word_threshold", "text_share"):
+            _check(self, name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
 class MertConfig:
     """Section 5: minimum error rate training of the re-ranking weights."""
 
@@ -257,6 +339,7 @@ class Config:
     language: LanguageConfig = field(default_factory=LanguageConfig)
     generation: GenerationConfig = field(default_factory=GenerationConfig)
     dmsm: DmsmConfig = field(default_factory=DmsmConfig)
+    grounded: GroundedConfig = field(default_factory=GroundedConfig)
     mert: MertConfig = field(default_factory=MertConfig)
 
 
@@ -292,6 +375,7 @@ PRESETS: Mapping[str, Config] = {
             weight_average=0.999,
         ),
         language=LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3),
+        grounded=GroundedConfig(enabled=True),
     ),
 }
 """`paper`: every value as published. `default`: ours, the best of those in `docs/training.md`."""
