@@ -238,9 +238,13 @@ class GroundedConfig:
     enabled: bool = False
     """Off in the paper."""
     units: int = 256
+    """Length of the vectors between layers."""
     layers: int = 3
+    """Of the decoder."""
     heads: int = 8
+    """Of each attention; they divide the units."""
     feed_forward: int = 1024
+    """Units inside a layer's two-step transformation."""
     memory_layers: int = 1
     """Layers in which image tokens and words look at each other before any sentence is read."""
     words: int = 24
@@ -252,6 +256,7 @@ class GroundedConfig:
     value_head: bool = True
     """Whether the whole sentence gets a score of its own beside its words' probabilities."""
     dropout: float = 0.1
+    """On the output of every sublayer, in training."""
     word_dropout: float = 0.1
     """Chance that a detected word is hidden in training."""
     image_dropout: float = 0.1
@@ -262,13 +267,17 @@ class GroundedConfig:
     feature_noise: float = 0.1
     """Standard deviation of noise on the normalised image tokens."""
     label_smoothing: float = 0.1
+    """Share of each target spread over all words, on captions."""
     epochs: int = 15
     """On captions."""
     batch_size: int = 128
     """Images a step, up to five captions each."""
     learning_rate: float = 5e-4
+    """AdamW's on captions, falling along a half cosine."""
     warmup: float = 0.04
+    """Share of the steps over which a rate rises from zero."""
     weight_decay: float = 0.02
+    """Of matrices; vectors do not decay."""
     weight_average: float = 0.999
     """Decay of the running average of the weights that is kept."""
     text_share: float = 0.5
@@ -278,9 +287,11 @@ class GroundedConfig:
     risk_epochs: int = 6
     """On M-best lists."""
     risk_batch_size: int = 64
+    """Images a step, `hypotheses` sentences each."""
     hypotheses: int = 24
     """Sentences of a list that a step sees."""
     risk_rate: float = 1e-4
+    """AdamW's on lists, falling likewise."""
     sharpness: float = 1.0
     """What sentence scores are multiplied by before the softmax over the list."""
     length_power: float = 0.0
