@@ -40,7 +40,9 @@ def _captioner() -> Captioner:
         names = tuple(w.word for w in words.words)
         return MBest((Hypothesis(("a", *names, "image"), -1.0, names),), len(names))
 
-    def choose(candidates: MBest, words: DetectedWords, image: Image.Image) -> Caption:
+    def choose(
+        candidates: MBest, words: DetectedWords, scores: WordScores, regions: RegionScores
+    ) -> Caption:
         text = " ".join(candidates.hypotheses[0].tokens)
         return Caption(text, words.words[0].prob, (), ())
 

@@ -46,7 +46,7 @@ Calibrate = Callable[[WordScores, RegionScores], DetectedWords]
 Generate = Callable[[DetectedWords], MBest]
 """Section 4: likely sentences of the detected words."""
 
-Choose = Callable[[MBest, DetectedWords, Image], Caption]
+Choose = Callable[[MBest, DetectedWords, WordScores, RegionScores], Caption]
 """Section 5: the sentence that fits this image."""
 
 
@@ -68,7 +68,7 @@ class Captioner:
         scores = _timed(seconds, "pool", lambda: self.pool(regions))
         words = _timed(seconds, "calibrate", lambda: self.calibrate(scores, regions))
         candidates = _timed(seconds, "generate", lambda: self.generate(words))
-        caption = _timed(seconds, "choose", lambda: self.choose(candidates, words, image))
+        caption = _timed(seconds, "choose", lambda: self.choose(candidates, words, scores, regions))
         return replace(caption, seconds=seconds)
 
 

@@ -70,7 +70,7 @@ class RegionScores:
     """(rows, columns, 4): each region's x0, y0, x1, y1 in fractions of the upright image; zeros
     where it covers padding only. None where the source of the regions does not say."""
     features: FloatArray | None = None
-    """(F,) the network's description of the whole image, for the similarity of section 5.1."""
+    """(T, D) tokens that describe the image, for section 5; the first stands for all of it."""
     image_probs: FloatArray | None = None
     """(V,) from a network that judges the image as a whole (the Classification baseline of section
     6.2); None where the image's probability is the noisy-OR of the regions."""
@@ -155,5 +155,7 @@ class Caption:
     """Calibrated probability that the caption is good; the bundle defines good."""
     words: tuple[CaptionWord, ...]
     n_best: tuple[RankedHypothesis, ...]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """What each feature of the n-best list counts for in its score (MERT)."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Time per stage."""

@@ -85,7 +85,7 @@ def test_a_vit_without_resampling_of_positions(vit_folder: str, tmp_path: Path) 
     write_onnx(network, tmp_path / "vit.onnx")
     exported = Network(tmp_path / "vit.onnx", threads=1)
     assert parity(network, exported) < 1e-4
-    assert exported.outputs == {"region_logits": (None, 12, 12, 3), "features": (None, 6 * 48)}
+    assert exported.outputs == {"region_logits": (None, 12, 12, 3), "features": (None, 18, 48)}
     assert parity(network, exported, images=1) < 1e-4  # any number of images
     operations = {node.op_type for node in onnx.load(tmp_path / "vit.onnx").graph.node}
     assert "Resize" not in operations

@@ -38,16 +38,17 @@ def colours(*, whole_image: bool = False, broken: bool = False) -> Any:
     weights = [
         numpy_helper.from_array(np.ascontiguousarray(kernel), "kernel"),
         numpy_helper.from_array(np.ascontiguousarray(table[:, 3]), "bias"),
+        numpy_helper.from_array(np.array([0, 1, 3], np.int64), "one_token"),
     ]
     nodes = [
         helper.make_node("Conv", ["image", "kernel", "bias"], ["map"], strides=[4, 4]),
         helper.make_node("Transpose", ["map"], ["region_logits"], perm=[0, 2, 3, 1]),
         helper.make_node("GlobalAveragePool", ["image"], ["means"]),
-        helper.make_node("Flatten", ["means"], ["features"]),
+        helper.make_node("Reshape", ["means", "one_token"], ["features"]),
     ]
     outputs: list[tuple[str, list[str | int | None]]] = [
         ("region_logits", ["n", 4, 4, len(WORDS)]),
-        ("features", ["n", 3]),
+        ("features", ["n", 1, 3]),
     ]
     if whole_image:
         nodes += [
@@ -59,7 +60,7 @@ def colours(*, whole_image: bool = False, broken: bool = False) -> Any:
         weights.append(numpy_helper.from_array(np.array([0.0, 0.0, -1.0], np.float32), "turn"))
         weights.append(numpy_helper.from_array(np.array([0.5, 0.5, 0.5], np.float32), "lift"))
         nodes[3:] = [
-            helper.make_node("Flatten", ["means"], ["flat"]),
+            helper.make_node("Reshape", ["means", "one_token"], ["flat"]),
             helper.make_node("Mul", ["flat", "turn"], ["turned"]),
             helper.make_node("Add", ["turned", "lift"], ["lifted"]),
             helper.make_node("Sqrt", ["lifted"], ["features"]),

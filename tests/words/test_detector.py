@@ -37,7 +37,7 @@ def test_regions_are_eq_2(colour_detector: Path) -> None:
     expected = [_logistic(x) for x in (2, 8, -24, -24, -24, -8, -1, -9)]
     np.testing.assert_allclose(regions.region_probs[2, 3], expected, rtol=1e-4)
     assert regions.features is not None
-    np.testing.assert_allclose(regions.features, [1, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(regions.features, [[1, 0, 0]], atol=1e-6)
     assert regions.image_probs is None
 
 

@@ -18,7 +18,7 @@ class WordOutput(NamedTuple):
     bag_logits: Tensor
     """(B, m, n, V): what the noisy-OR pools; the regions, or the whole image as one region."""
     features: Tensor
-    """(B, F) for the DMSM."""
+    """(B, T, D) tokens that describe the image, for section 5."""
 
 
 class WordNetwork(nn.Module):

@@ -3,7 +3,7 @@
 A detector directory holds
 
     detector.json     this module: how an image is prepared, where the regions lie
-    network.onnx      image (B, 3, S, S) -> region_logits (B, rows, columns, V), features (B, F),
+    network.onnx      image (B, 3, S, S) -> region_logits (B, rows, columns, V), features (B, T, D),
                       and for whole-image Classification also image_logits (B, V)
     vocabulary.json   the V words, in the order of the network's output
     calibration.json  score -> precision of each word (section 3.2)

@@ -5,8 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sightwords.words.artefact import GridSpec, InputSpec
+
+TILES = 4
+"""The image's features have a token for each of TILES x TILES parts."""
+
+
+def tiles(cells: Tensor) -> Tensor:
+    """(B, C, S, S) -> (B, TILES^2, C): means of equal parts in row order; S >= TILES.
+
+    >>> import torch
+    >>> tiles(torch.arange(16.0).reshape(1, 1, 4, 4)).flatten().tolist()[:5]
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    side = cells.shape[-1]
+    stride = side // TILES
+    window = side - (TILES - 1) * stride
+    return functional.avg_pool2d(cells, window, stride).flatten(2).transpose(1, 2)
 
 
 class Backbone(nn.Module):
@@ -20,11 +37,11 @@ class Backbone(nn.Module):
     """C, the length of a region's features."""
     whole_dim: int
     """Length of what the whole-image baseline sees."""
-    feature_dim: int
-    """F, the length of the image's features."""
+    feature_shape: tuple[int, int]
+    """T, D: how many tokens describe the image, and their length."""
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, 3, S, S) normalised -> regions (B, rows, columns, C), features (B, F)."""
+        """(B, 3, S, S) normalised -> regions (B, rows, columns, C), features (B, T, D)."""
         raise NotImplementedError
 
     def whole(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

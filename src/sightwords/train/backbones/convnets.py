@@ -61,7 +61,8 @@ class ConvNet(Backbone):
             normalization=normalization,
         )
         self.grid = GridSpec(rows=grid, columns=grid, window=224, stride=32, canvas=PAPER_SIDE_PX)
-        self.region_dim = self.whole_dim = self.feature_dim = 4096
+        self.region_dim = self.whole_dim = 4096
+        self.feature_shape = (1, 4096)
         self.new_layers = self._load(weights)
         self.kept = self.frozen if weights is not None else 0
         for parameter in self.features[: self.kept].parameters():
@@ -73,17 +74,17 @@ class ConvNet(Backbone):
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Regions: fc7 in each of the 12 x 12 windows; features: their mean."""
         regions = self._fc7(images).permute(0, 2, 3, 1)
-        return regions, regions.mean(dim=(1, 2))
+        return regions, regions.mean(dim=(1, 2))[:, None]
 
     def whole(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """fc7 of the image as one 224 px window; the map scans it again at 565 px."""
         image = self._fc7(images).mean(dim=(2, 3))
         if self.training:  # the map is for looking at, not for learning from
-            return image[:, None, None], image, image
+            return image[:, None, None], image, image[:, None]
         larger = functional.interpolate(
             images, size=(PAPER_SIDE_PX, PAPER_SIDE_PX), mode="bilinear"
         )
-        return self._fc7(larger).permute(0, 2, 3, 1), image, image
+        return self._fc7(larger).permute(0, 2, 3, 1), image, image[:, None]
 
     def _fc7(self, images: Tensor) -> Tensor:
         hidden = torch.relu(self.fc6(self.features(images)))

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sightwords.errors import ConfigError, require
 from sightwords.images import TORCHVISION
-from sightwords.train.backbones.base import Backbone
+from sightwords.train.backbones.base import TILES, Backbone, tiles
 from sightwords.words.artefact import GridSpec, InputSpec
 
 STRIDE = 32
@@ -53,20 +53,19 @@ class EfficientNetLite2(Backbone):
             rows=grid, columns=grid, window=cells - grid + 1, stride=1, canvas=cells
         )
         self.region_dim = self.whole_dim = 1280
-        self.feature_dim = 5 * 1280
+        self.feature_shape = (1 + TILES**2, 1280)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Regions: the last map, averaged over windows if it is larger than 12 x 12."""
         cells = self.net.extract_features(images)  # (B, 1280, S/32, S/32)
         regions = functional.avg_pool2d(cells, self.grid.window, 1).permute(0, 2, 3, 1)
-        half = cells.shape[-1] // 2
-        quarters = functional.avg_pool2d(cells, half, cells.shape[-1] - half).flatten(1)
-        return regions, torch.cat([cells.mean(dim=(2, 3)), quarters], dim=1)
+        mean = cells.mean(dim=(2, 3))[:, None]
+        return regions, torch.cat([mean, tiles(cells)], dim=1)
 
     def whole(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The mean of the map, so that the map itself is the class activation map."""
         regions, features = self(images)
-        return regions, features[:, : self.whole_dim], features
+        return regions, features[:, 0], features
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Stem, each block, last convolution."""

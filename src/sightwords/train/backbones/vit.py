@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sightwords.errors import ConfigError, require
 from sightwords.images import TORCHVISION
-from sightwords.train.backbones.base import Backbone
+from sightwords.train.backbones.base import TILES, Backbone, tiles
 from sightwords.words.artefact import GridSpec, InputSpec
 
 SMALL = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "patch_size": 14}
@@ -56,7 +56,7 @@ class DinoV2(Backbone):
         self.grid = GridSpec(rows=grid, columns=grid, window=window, stride=1, canvas=self.patches)
         self.region_dim = config.hidden_size
         self.whole_dim = 2 * config.hidden_size
-        self.feature_dim = 6 * config.hidden_size
+        self.feature_shape = (2 + TILES**2, config.hidden_size)
         self._fix_positions()
         self.vit.register_load_state_dict_pre_hook(_rename)
 
@@ -73,7 +73,7 @@ class DinoV2(Backbone):
         embeddings.mask_token.requires_grad_(False)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Regions: means over windows of patches; features: class token, mean, 2 x 2 means."""
+        """Regions: means over windows of patches; features: class token, mean, 4 x 4 means."""
         _, regions, features = self._tokens(images)
         return regions, features
 
@@ -81,16 +81,15 @@ class DinoV2(Backbone):
         """The class token beside the mean of all patches, or beside that of each region."""
         token, regions, features = self._tokens(images)
         beside = token[:, None, None].expand(-1, regions.shape[1], regions.shape[2], -1)
-        return torch.cat([beside, regions], dim=3), features[:, : self.whole_dim], features
+        return torch.cat([beside, regions], dim=3), features[:, :2].flatten(1), features
 
     def _tokens(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Class token (B, C), regions (B, rows, columns, C), features (B, F)."""
+        """Class token (B, C), regions (B, rows, columns, C), features (B, T, C)."""
         tokens = self.vit(pixel_values=images).last_hidden_state  # (B, 1 + patches^2, C)
         patches = tokens[:, 1:].transpose(1, 2).unflatten(2, (self.patches, self.patches))
         regions = functional.avg_pool2d(patches, self.grid.window, 1).permute(0, 2, 3, 1)
-        half = self.patches // 2
-        quarters = functional.avg_pool2d(patches, half, self.patches - half).flatten(1)
-        features = torch.cat([tokens[:, 0], patches.mean(dim=(2, 3)), quarters], dim=1)
+        mean = patches.mean(dim=(2, 3))
+        features = torch.cat([torch.stack([tokens[:, 0], mean], dim=1), tiles(patches)], dim=1)
         return tokens[:, 0], regions, features
 
     def layers(self) -> list[list[nn.Parameter]]:
