@@ -1,4 +1,4 @@
-"""`sightwords train words`, `train calibration` and `train quantise`: section 3, made anew."""
+"""`sightwords train`: the parts of the system, made anew; here those of section 3."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightwords.cli import train_language
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.train_progress import Talk, step_progress
 from sightwords.config import PRESETS, Config, load_config
@@ -26,8 +27,8 @@ def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
     """Register the verb and its sub-verbs."""
     parser = subparsers.add_parser(
         "train",
-        help="make a word detector from your own captioned photographs",
-        description="Make a word detector from captioned photographs, calibrate it, shrink it.",
+        help="make the parts of a captioner from your own captioned photographs",
+        description="Make the parts of a captioner from captioned photographs.",
         epilog="example: sightwords train words --train 'my-{00..09}.tar' --out my-detector",
         formatter_class=HelpFormatter,
     )
@@ -35,6 +36,7 @@ def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
     _add_words(verbs)
     _add_calibration(verbs)
     _add_quantise(verbs)
+    train_language.add_parser(verbs)
 
 
 def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:

@@ -20,6 +20,7 @@ class Talk:
     def __init__(self) -> None:
         self.drawn = sys.stderr.isatty()
         self.started = self.said = time.monotonic()
+        self.first_tokens: int | None = None
 
     def images(self, count: int) -> None:
         """So many images are done, of an unknown number."""
@@ -33,6 +34,15 @@ class Talk:
             f"{report.images_per_second:.0f} images/s, {_clock(report.seconds_left)} left",
             last=report.step == report.steps,
         )
+
+    def tokens(self, done: int, total: int) -> None:
+        """So many tokens of all epochs are done."""
+        if self.first_tokens is None:  # a resumed run starts in the middle, and compiles first
+            self.first_tokens, self.started = done, time.monotonic()
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        speed = (done - self.first_tokens) / seconds
+        left = f"{_clock((total - done) / speed)} left" if speed else "the first block is done"
+        self._say(f"{done:,}/{total:,} tokens, {speed:,.0f} tokens/s, {left}", last=done == total)
 
     def end(self) -> None:
         """Clear the line."""

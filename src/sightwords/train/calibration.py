@@ -41,7 +41,7 @@ def calibrate_detector(
     detector = Detector.load(directory, threads=threads, calibrated=False)
     captions: list[tuple[str, ...]] = []
     scores: list[FloatArray] = []
-    for example, image_probs in _scored(detector, examples):
+    for example, image_probs in scored_images(detector, examples):
         captions.append(example.captions)
         scores.append(image_probs)
         if progress:
@@ -70,9 +70,10 @@ def equally_captioned(numbers: list[int]) -> tuple[int, list[int]]:
     return count, [row for row, number in enumerate(numbers) if number >= count]
 
 
-def _scored(
+def scored_images(
     detector: Detector, examples: Iterable[Example]
 ) -> Iterator[tuple[Example, FloatArray]]:
+    """Each example whose image can be read with the probability (V,) of every word in it."""
     with_image = (example for example in examples if example.image is not None)
     for example, image in ordered_map(_decoded, with_image, workers=1):
         if isinstance(image, ImageError):

@@ -30,6 +30,7 @@ from sightwords.train.language_state import State, followers_of, load_state, new
 
 log = logging.getLogger(__name__)
 Blocks = Callable[[], Iterable[Sentences]]
+OnTokens = Callable[[int, int], None]
 NOISE_BITS = 20
 LAST_RATE = 0.05
 """The rate falls in a straight line to this share of the first."""
@@ -56,12 +57,14 @@ def fit_language(
     exact: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
+    on_tokens: OnTokens | None = None,
 ) -> MaxEnt:
     """Train on the sentences of `blocks()`, which is called once an epoch and once before.
 
     With `checkpoint`, a file, the state is written there after each epoch, and a run finds its
     way back to it. One thread is reproducible; more share the weights without locks. `exact`
-    follows the exact gradient in place of NCE: the yardstick, V / k times slower.
+    follows the exact gradient in place of NCE: the yardstick, V / k times slower. `on_tokens`
+    is told after each block how many tokens of how many are done, all epochs counted.
     """
     counts, bigrams = _count(blocks(), vocabulary)
     identity = _identity(config, vocabulary, counts, sets)
@@ -76,6 +79,9 @@ def fit_language(
                 seed=(config.seed, epoch, number), threads=threads, exact=exact,
             )  # fmt: skip
             tokens += len(block.tokens)
+            if on_tokens is not None:
+                done = epoch * int(counts.sum()) + tokens
+                on_tokens(done, config.epochs * int(counts.sum()))
         log.info("epoch %d: NCE objective %.4f a token", epoch + 1, objective / tokens)
         if checkpoint is not None:
             save_state(checkpoint, state, epoch + 1, identity)

@@ -15,7 +15,7 @@ from sightwords.config import LanguageConfig
 from sightwords.errors import InputError
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.language import Blocks, EpochReport, fit_language
+from sightwords.train.language import Blocks, EpochReport, OnTokens, fit_language
 from sightwords.train.language_data import (
     NO_SETS,
     AttributeSets,
@@ -106,8 +106,13 @@ def train_language(
     threads: int = 1,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
+    on_tokens: OnTokens | None = None,
 ) -> MaxEnt:
-    """Train a language model; see `fit_language` for `threads` and `checkpoint`."""
+    """Train a language model; see `fit_language` for the options.
+
+    Captions of an image that no file of word scores knows are text: they count for
+    `text_weight`. An image whose detector found nothing has an empty attribute set instead.
+    """
     if not sources.captions and not sources.text:
         raise InputError("no captions and no text to train on; name at least one corpus")
     sets = attribute_sets_of(sources, vocabulary, config) if sources.word_scores else NO_SETS
@@ -119,4 +124,5 @@ def train_language(
         threads=threads,
         checkpoint=checkpoint,
         progress=progress,
+        on_tokens=on_tokens,
     )
