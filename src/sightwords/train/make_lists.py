@@ -1,0 +1,196 @@
+"""Word scores of many images and a language model -> their M-best lists, in several processes.
+
+Needs neither torch nor numba: numpy alone finds the lists of some 30 images a second and core.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import get_context
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.config import GenerationConfig
+from sightwords.errors import InputError
+from sightwords.language.generate import Backend, Generator
+from sightwords.language.maxent import MaxEnt
+from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.train.language_data import Detections
+from sightwords.train.lists import Lists, in_chunks, starts_of
+
+CHUNK = 32
+"""Images handed to a process at a time."""
+FEWEST_WORDS = 3
+"""An image with fewer words above the threshold gets its likeliest ones, up to so many."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """Detected words of one image: content words that the language model knows."""
+
+    ids: npt.NDArray[np.int64]
+    """(D,) ascending."""
+    probs: npt.NDArray[np.float32]
+    """(D,)"""
+    precisions: npt.NDArray[np.float32]
+    """(D,)"""
+    offered: npt.NDArray[np.bool_]
+    """(D,) which of them the language model is offered; the others serve re-ranking alone."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The lists of a chunk of images."""
+
+    counts: list[int]
+    lengths: npt.NDArray[np.uint8]
+    tokens: npt.NDArray[np.uint16]
+    log_probs: npt.NDArray[np.float32]
+    coverage: list[int]
+
+
+def offered_words(
+    detections: Detections,
+    vocabulary: Vocabulary,
+    *,
+    minimum_prob: float,
+    precisions: npt.NDArray[np.float32] | None = None,
+) -> list[Offered]:
+    """The words of each image, as the pipeline offers them.
+
+    `detections` may hold words below `minimum_prob`: they are kept, but not offered, unless the
+    image has fewer than three others. `precisions` (D,) belong to the detections.
+    """
+    usable = np.array([vocabulary.ids.get(w, -1) if w not in CLOSED_CLASS else -1
+                       for w in detections.words], dtype=np.int64)  # fmt: skip
+    ids = usable[detections.columns]
+    kept = np.flatnonzero(ids >= 0)
+    kept = kept[np.lexsort((ids[kept], detections.rows[kept]))]
+    rows, ids = detections.rows[kept], ids[kept]
+    probs = np.clip(detections.probs[kept].astype(np.float32), 0, 1)
+    worth = probs if precisions is None else precisions[kept].astype(np.float32)
+    ends = np.searchsorted(rows, np.arange(len(detections.names) + 1))
+    return [
+        Offered(ids[a:b], probs[a:b], worth[a:b], _offered(probs[a:b], minimum_prob))
+        for a, b in pairwise(ends.tolist())
+    ]
+
+
+def make_lists(
+    names: Sequence[str],
+    words: Sequence[Offered],
+    language: str | os.PathLike[str],
+    config: GenerationConfig,
+    *,
+    splits: Sequence[str] | str = "",
+    minimum_prob: float = 0.15,
+    processes: int = 1,
+    backend: Backend = "auto",
+    progress: Progress | None = None,
+) -> Lists:
+    """Search for the M-best sentences of every image."""
+    for name, image in zip(names, words, strict=True):
+        if not image.offered.any():
+            raise InputError(
+                f"image {name!r} has no detected word that the language model knows; leave it out, "
+                "or give word scores with lower probabilities"
+            )
+    jobs = [
+        [
+            (image.ids[image.offered], image.probs[image.offered])
+            for image in words[r.start : r.stop]
+        ]
+        for r in in_chunks(len(words), CHUNK)
+    ]
+    parts: list[_Found] = []
+    for part in _run(jobs, language, config, backend, processes):
+        parts.append(part)
+        if progress:
+            progress(sum(len(p.counts) for p in parts), len(words))
+    model_words = tuple(MaxEnt.load(language).words)
+    return Lists(
+        ids=np.array(list(names)),
+        splits=np.array([splits] * len(names) if isinstance(splits, str) else list(splits)),
+        words=model_words,
+        word_offsets=starts_of(np.array([len(image.ids) for image in words])),
+        word_ids=np.concatenate([image.ids for image in words]).astype(np.uint16),
+        word_probs=np.concatenate([image.probs for image in words]),
+        word_precisions=np.concatenate([image.precisions for image in words]),
+        offsets=starts_of(np.array([n for part in parts for n in part.counts])),
+        token_offsets=starts_of(np.concatenate([part.lengths for part in parts])),
+        tokens=np.concatenate([part.tokens for part in parts]),
+        log_probs=np.concatenate([part.log_probs for part in parts]),
+        coverage=np.array([t for part in parts for t in part.coverage], dtype=np.uint8),
+        minimum_prob=minimum_prob,
+    )
+
+
+def without_words(names: Sequence[str], words: Sequence[Offered]) -> list[str]:
+    """The images in which nothing was detected."""
+    return [name for name, image in zip(names, words, strict=True) if not image.offered.any()]
+
+
+Job = Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]
+_generator: Generator | None = None  # of this process
+
+
+def _run(
+    jobs: Iterable[Job],
+    language: str | os.PathLike[str],
+    config: GenerationConfig,
+    backend: Backend,
+    processes: int,
+) -> Iterator[_Found]:
+    if processes <= 1:
+        _load(language, config, backend)
+        yield from map(_search, jobs)
+        return
+    # Spawned, not forked: a fork would copy locks that other threads hold.
+    with ProcessPoolExecutor(
+        processes, get_context("spawn"), _load, (language, config, backend)
+    ) as pool:
+        yield from pool.map(_search, jobs)
+
+
+def _load(language: str | os.PathLike[str], config: GenerationConfig, backend: Backend) -> None:
+    global _generator  # noqa: PLW0603  # one model a process, loaded once
+    _generator = Generator.load(language, config, backend=backend)
+
+
+def _search(job: Job) -> _Found:
+    assert _generator is not None
+    vocabulary = _generator.model.vocabulary
+    counts, coverage = [], []
+    sentences: list[list[int]] = []
+    log_probs: list[float] = []
+    for ids, probs in job:
+        named: Mapping[str, float] = {
+            vocabulary.words[i]: float(p) for i, p in zip(ids.tolist(), probs, strict=True)
+        }
+        found = _generator.sentences(named).m_best
+        counts.append(len(found.hypotheses))
+        coverage.append(found.coverage)
+        sentences += [vocabulary.encode(h.tokens) for h in found.hypotheses]
+        log_probs += [h.log_prob for h in found.hypotheses]
+    return _Found(
+        counts,
+        np.array([len(s) for s in sentences], dtype=np.uint8),
+        np.array([t for s in sentences for t in s], dtype=np.uint16),
+        np.array(log_probs, dtype=np.float32),
+        coverage,
+    )
+
+
+def _offered(probs: npt.NDArray[np.float32], minimum_prob: float) -> npt.NDArray[np.bool_]:
+    """Words at or above the threshold, or the likeliest few; of equal ones those of lower id."""
+    offered = probs >= minimum_prob
+    if offered.sum() < FEWEST_WORDS:
+        offered[np.argsort(-probs, kind="stable")[:FEWEST_WORDS]] = True
+    return np.asarray(offered)
