@@ -99,6 +99,8 @@ class WordsConfig:
     """Whether training images are mirrored half of the time; the authors do not."""
     jitter: float = 0.0
     """Training images change brightness and contrast by up to this share."""
+    teacher_weight: float = 0.0
+    """Share of the targets that teachers' probabilities take, where teachers are given."""
     weight_average: float = 0.0
     """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
@@ -113,6 +115,7 @@ class WordsConfig:
             _check(self, name, getattr(self, name) >= 0, "at least 0")
         for name in ("warmup", "momentum", "dropout", "drop_path", "weight_average"):
             _check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        _check(self, "teacher_weight", 0 <= self.teacher_weight <= 1, "from 0 to 1")
         for name in ("layer_decay", "smallest_crop"):
             _check(self, name, 0 < getattr(self, name) <= 1, "above 0, to 1")
 
@@ -209,22 +212,66 @@ class DmsmConfig:
 
     gamma: float = 10.0
     """Section 5.1: the smoothing factor of the posterior, 10."""
+    learned_gamma: bool = False
+    """Whether gamma is trained with the rest, from that value; not in the paper."""
+    objective: Literal["posterior", "both_ways", "nce"] = "posterior"
+    """`posterior`: Eq. 6, captions for an image; `both_ways`: images for a caption too; `nce`:
+    noise-contrastive estimation, which section 5.1 suggests."""
     negatives: int = 50
-    """Section 5.1: N = 50 captions of other images."""
+    """Section 5.1: N = 50 captions of other images; 0 takes all those of the batch."""
+    list_negatives: int = 0
+    """So many poor sentences of the image's own M-best list beside them; none in the paper."""
     image_layers: int = 3
     """Section 5.1: three fully connected tanh layers."""
+    token_units: int = 0
+    """Each image token is first brought to this length by one matrix for all; 0 leaves it."""
     hidden_units: int = 300
     """Open; the DSSM papers use 300."""
     semantic_units: int = 128
     """Open; the DSSM papers use 128."""
     word_window: int = 3
     """Shen et al. 2014: convolution over three words."""
+    word_units: int = 0
+    """Trigram counts are brought to this length before the convolution; 0: straight into it."""
+    own_words: int = 0
+    """So many of the commonest words have a vector of their own beside their trigrams'."""
+    epochs: int = 10
+    """Open: passes over the captions."""
+    batch_size: int = 1024
+    """Open; Huang et al. 2013 use 1024."""
+    learning_rate: float = 1e-3
+    """Open: AdamW's, falling along a half cosine."""
+    warmup: float = 0.05
+    """Open: share of the steps over which the rate rises from zero."""
+    weight_decay: float = 0.0
+    """Open: of matrices; vectors do not decay."""
+    dropout: float = 0.0
+    """Of image features after the token layer, and of the pooled text, in training."""
+    token_dropout: float = 0.0
+    """Chance that an image token is hidden in training."""
+    word_dropout: float = 0.0
+    """Chance that a word is hidden in training."""
+    feature_noise: float = 0.0
+    """Standard deviation of noise on standardised image features in training: the network that
+    made those of training images has learned these images and is surer of them."""
+    weight_average: float = 0.0
+    """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
+    """Order of the captions, negatives, dropout and first weights."""
 
     def __post_init__(self) -> None:
-        _check(self, "gamma", self.gamma > 0, "above 0")
-        for name in ("negatives", "image_layers", "hidden_units", "semantic_units", "word_window"):
+        for name in ("gamma", "learning_rate"):
+            _check(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("image_layers", "hidden_units", "semantic_units", "epochs"):
             _check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("negatives", "list_negatives", "token_units", "word_units", "own_words"):
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+        for name in ("dropout", "token_dropout", "word_dropout", "weight_average", "warmup"):
+            _check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        for name in ("weight_decay", "feature_noise"):
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+        _check(self, "batch_size", self.batch_size >= 2, "at least 2")
+        _check(self, "word_window", self.word_window in (1, 3, 5), "1, 3 or 5")
 
 
 @dataclass(frozen=True, kw_only=True)
