@@ -1,0 +1,384 @@
+"""Train and judge the rows of the paper's word table: MIL and Classification on several networks.
+
+    python benchmarks/words_baselines.py --train 'coco-train-*.tar' --val 'coco-val-*.tar' \
+        --test coco-test-00.tar --weights WEIGHTS --device cuda --budget-seconds 540 \
+        --out runs/baselines vit-whole vgg16-mil:2 alexnet-mil
+
+`ROWS` lists the rows; `NAME:EPOCHS` sets other epochs. WEIGHTS is a folder that holds
+`dinov2-vits14/`, `vgg16-conv.fp16.safetensors` and `alexnet-conv.fp16.safetensors`; packages that
+lie in it (EfficientNet's two) are imported from there. A row that would not end within the budget,
+counted from the start, trains for fewer epochs or is left out.
+
+Each row writes `NAME.npz`: `ids`, `words`, `scores` float16 (N, V) of the first half of `--val` by
+id hash and of `--test` (`sightwords evaluate words --subset` reads it), and for `--test` the region
+of each map's peak, which `localisation.py` plays the pointing game with. `results.jsonl` has AP and
+PHR by part of speech of that half of `--val`; `--test` is scored and not judged.
+
+Where the rows depart from the paper: its solver (SGD, one image a step, 3 epochs) would take hours,
+and fc6 and fc7 start from nothing, since their ImageNet weights cannot be had. All rows train with
+AdamW, warm-up and a half cosine, on crops and mirror images. All photographs are squashed to a
+square of `--stored-px`, training images being so in the shards; the 565 px canvas is then full.
+EfficientNet-Lite2 has 32 px a cell: 12 x 12 regions need 384 px, 288 px has 9 x 9, 256 px 8 x 8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from localisation import NAMES  # type: ignore[import-not-found]
+from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
+from sightwords.corpus import open_corpus
+from sightwords.corpus.splits import half_by_hash, hold_out
+from sightwords.evaluate.ids import canonical_id
+from sightwords.files import atomic_path
+from sightwords.images import region_boxes
+from sightwords.metrics.word_ap import count_words, evaluate_words
+from sightwords.metrics.word_table import WordMeans, summarise
+from sightwords.settings import to_toml
+from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.train.augment import network_input
+from sightwords.train.detector import new_network, save_weights
+from sightwords.train.labels import caption_targets
+from sightwords.train.loop import precision
+from sightwords.train.network import WordNetwork
+from sightwords.train.noisy_or import image_prob
+from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.words import StepReport, train_words
+from sightwords.types import Example
+from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
+
+CLASSIFICATION: dict[str, Any] = {"pooling": "whole_image", "initial_bias": -4.0}
+VIT = PRESETS["default"].words
+VGG = dataclasses.replace(
+    VIT,
+    backbone="vgg16",
+    epochs=2,
+    batch_size=64,
+    learning_rate=3e-5,
+    head_rate=5.0,  # fc6, fc7 and fc8: all new, and wide
+    layer_decay=1.0,
+    dropout=0.5,
+    weight_average=0.99,
+)
+ALEXNET = dataclasses.replace(VGG, backbone="alexnet", epochs=6)
+LITE = dataclasses.replace(
+    VIT,
+    backbone="efficientnet-lite2",
+    epochs=6,
+    learning_rate=4e-4,
+    head_rate=5.0,
+    layer_decay=0.95,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one row is trained."""
+
+    config: WordsConfig
+    size_px: int
+    weights: str | None
+    images_per_second: float
+    """About what an H200 trains: only for the budget."""
+
+
+def _classification(config: WordsConfig, **changes: Any) -> WordsConfig:
+    return dataclasses.replace(config, **CLASSIFICATION, **changes)
+
+
+DINO, VGG_FILE, ALEXNET_FILE = (
+    "dinov2-vits14",
+    "vgg16-conv.fp16.safetensors",
+    "alexnet-conv.fp16.safetensors",
+)
+ROWS = {
+    "vit-mil": Row(VIT, 224, DINO, 3500),
+    "vit-whole": Row(_classification(VIT), 224, DINO, 3500),
+    "vgg16-mil": Row(VGG, 565, VGG_FILE, 450),
+    "vgg16-whole": Row(_classification(VGG, epochs=6, batch_size=128), 224, VGG_FILE, 2500),
+    "alexnet-mil": Row(ALEXNET, 565, ALEXNET_FILE, 2500),
+    "alexnet-whole": Row(_classification(ALEXNET, epochs=8), 224, ALEXNET_FILE, 8000),
+    "lite2-mil": Row(LITE, 384, None, 1500),
+    "lite2-whole": Row(_classification(LITE), 384, None, 1500),
+    "lite2-mil-288": Row(dataclasses.replace(LITE, grid=9), 288, None, 2500),
+    "lite2-mil-256": Row(dataclasses.replace(LITE, grid=8), 256, None, 3000),
+    "vit-mil-168": Row(VIT, 168, DINO, 5500),
+    "vit-mil-280": Row(VIT, 280, DINO, 2000),
+}
+DEFAULT_ROWS = (
+    "vit-whole",
+    "alexnet-whole",
+    "alexnet-mil",
+    "vgg16-whole",
+    "vgg16-mil",
+    "lite2-mil",
+)
+SPARE_SECONDS = 25.0
+"""A row's loading, scoring and judging."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a network says of a table."""
+
+    scores: npt.NDArray[np.float16]
+    """(N, V) probabilities."""
+    peaks: npt.NDArray[np.uint8]
+    """(N, n) number of the region, row by row, where each named thing's map is highest."""
+
+
+def main() -> None:
+    args = arguments()
+    args.out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    sys.path.append(str(args.weights))
+    torch.backends.cudnn.benchmark = True
+    train, val, test = tables(args)
+    vocabulary = load_vocabulary(args.vocabulary)
+    targets = caption_targets(train.captions, vocabulary)
+    spent = time.perf_counter() - began
+    print(f"{len(train)} + {len(val)} + {len(test)} images, {spent:.0f} s", flush=True)
+    for asked in args.rows or DEFAULT_ROWS:
+        name, _, epochs = asked.partition(":")
+        left = args.budget_seconds - (time.perf_counter() - began)
+        row = within(ROWS[name], left, len(train), epochs=int(epochs or 0))
+        if row is None:
+            print(f"{name}: {left:.0f} s are not enough", flush=True)
+            continue
+        started = time.perf_counter()
+        network = built(row, vocabulary, args)
+        train_words(network, train, targets, row.config, device=args.device, progress=say)
+        seconds = time.perf_counter() - started
+        record(name, row, network, val, test, vocabulary, args, seconds=seconds)
+        for size_px in args.sizes if row.config.backbone == VIT.backbone else ():
+            other = resized(network, row, size_px, vocabulary, args)
+            named = dataclasses.replace(row, size_px=size_px)
+            record(f"{name}-at-{size_px}", named, other, val, None, vocabulary, args, seconds=0)
+        del network
+        if args.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def tables(args: argparse.Namespace) -> tuple[ImageTable, ImageTable, ImageTable]:
+    """Training images without those held out for calibration, half of --val, and --test."""
+    examples = open_corpus(args.train)
+    train = table_of(examples, args.cache / "all", args)
+    coco = [i for i in train.ids if i.isdigit()]
+    held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
+    used = train.select([row for row, i in enumerate(train.ids) if i not in held_out])
+    half = (e for e in open_corpus(args.val) if half_by_hash(e.id) == 0)
+    val = table_of(half, args.cache / "half0", args)
+    tested = open_corpus(args.test) if args.test else ()
+    return used, val, table_of(tested, args.cache / "test", args) if args.test else val.select([])
+
+
+def table_of(examples: Iterable[Example], folder: Path, args: argparse.Namespace) -> ImageTable:
+    if not (folder / INDEX_NAME).exists():
+        chosen = list(examples)[: args.limit] if args.limit else examples
+        build_table(chosen, folder, side_px=args.stored_px)
+    return open_table(folder)
+
+
+def within(row: Row, seconds: float, images: int, *, epochs: int) -> Row | None:
+    """The row with as many of its epochs as the time allows; None without time for one."""
+    wanted = epochs or row.config.epochs
+    possible = int((seconds - SPARE_SECONDS) * row.images_per_second / images)
+    if possible < 1:
+        return None
+    return dataclasses.replace(
+        row, config=dataclasses.replace(row.config, epochs=min(wanted, possible))
+    )
+
+
+def built(row: Row, vocabulary: Vocabulary, args: argparse.Namespace) -> WordNetwork:
+    """A new network; channels last, which convolutions on a GPU are fastest with."""
+    weights = str(args.weights / row.weights) if row.weights else None
+    network = new_network(row.config, len(vocabulary), weights=weights, size_px=row.size_px)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
+
+
+def resized(
+    network: WordNetwork, row: Row, size_px: int, vocabulary: Vocabulary, args: argparse.Namespace
+) -> WordNetwork:
+    """The same ViT for another input size: its position embeddings are resampled."""
+    changed = new_network(
+        row.config, len(vocabulary), weights=str(args.weights / str(row.weights)), size_px=size_px
+    )
+    key = "backbone.vit.embeddings.position_embeddings"
+    state = {k: v.detach().cpu() for k, v in network.state_dict().items()}
+    side = int(changed.state_dict()[key].shape[1] - 1) ** 0.5
+    state[key] = resample_positions(state[key], round(side))
+    changed.load_state_dict(state)
+    return changed
+
+
+def resample_positions(positions: Tensor, side: int) -> Tensor:
+    """(1, 1 + n^2, C) -> (1, 1 + side^2, C): the class token's stays, the square's are bicubic."""
+    old = round((positions.shape[1] - 1) ** 0.5)
+    square = positions[:, 1:].transpose(1, 2).reshape(1, -1, old, old)
+    new = functional.interpolate(square, size=(side, side), mode="bicubic", antialias=side < old)
+    return torch.cat([positions[:, :1], new.flatten(2).transpose(1, 2)], dim=1)
+
+
+def record(
+    name: str,
+    row: Row,
+    network: WordNetwork,
+    val: ImageTable,
+    test: ImageTable | None,
+    vocabulary: Vocabulary,
+    args: argparse.Namespace,
+    *,
+    seconds: float,
+) -> None:
+    """Score, judge and write one row."""
+    named = [vocabulary.index(word) for word in named_words(vocabulary)]
+    judged = look(network, val, named, device=args.device)
+    means = judge(judged.scores, val, vocabulary)
+    result = {
+        "row": name,
+        "backbone": row.config.backbone,
+        "pooling": row.config.pooling,
+        "size_px": row.size_px,
+        "epochs": row.config.epochs,
+        "images": len(val),
+        "seconds": round(seconds),
+        **{m.pos: {"ap": _percent(m.ap), "phr": _percent(m.phr)} for m in means},
+    }
+    print(json.dumps(result), flush=True)
+    with (args.out / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
+    if test is not None:
+        pointed = look(network, test, named, device=args.device) if len(test) else None
+        write(args.out / f"{name}.npz", row, network, (val, judged), (test, pointed), vocabulary)
+    if name in args.keep:
+        save_weights(network, args.out / f"{name}.safetensors")
+
+
+def named_words(vocabulary: Vocabulary) -> list[str]:
+    """The words of the pointing game that the vocabulary has, sorted."""
+    return sorted({w for names in NAMES.values() for w in names.split()} & set(vocabulary.words))
+
+
+@torch.no_grad()
+def look(
+    network: WordNetwork,
+    table: ImageTable,
+    named: Sequence[int],
+    *,
+    device: str,
+    batch_size: int = 64,
+) -> Seen:
+    """Scores of all words, and the peaks of the named ones."""
+    network.eval().to(device)
+    scores, peaks = [], []
+    for start in range(0, len(table), batch_size):
+        rows = slice(start, start + batch_size)
+        pixels = torch.from_numpy(np.array(table.pixels[rows])).to(device)
+        content = torch.from_numpy(table.content[rows]).to(device)
+        with precision(torch.device(device)):
+            output = network(network_input(pixels, content, network.backbone.input))
+        scores.append(image_prob(output.bag_logits).cpu().numpy().astype(np.float16))
+        maps = output.region_logits[..., list(named)].flatten(1, 2)  # (B, regions, n)
+        peaks.append(maps.argmax(dim=1).to(torch.uint8).cpu().numpy())
+    return Seen(np.concatenate(scores), np.concatenate(peaks))
+
+
+def judge(
+    scores: npt.NDArray[np.float16], table: ImageTable, vocabulary: Vocabulary
+) -> Sequence[WordMeans]:
+    """AP and PHR by part of speech; images with a single caption are left out."""
+    several = [row for row, captions in enumerate(table.captions) if len(captions) > 1]
+    captions = [[tuple(t) for t in tokenize_all(table.captions[row])] for row in several]
+    truth = count_words(captions, vocabulary.words)
+    tags = vocabulary.pos or ("other",) * len(vocabulary)
+    chosen = scores[several].astype(np.float64)
+    return summarise(evaluate_words(chosen, truth, vocabulary.words, tags))
+
+
+def write(
+    path: Path,
+    row: Row,
+    network: WordNetwork,
+    judged: tuple[ImageTable, Seen],
+    pointed: tuple[ImageTable, Seen | None],
+    vocabulary: Vocabulary,
+) -> None:
+    """One file a row, without pickles."""
+    grid = network.backbone.grid
+    boxes = region_boxes(
+        grid.rows, grid.columns, window=grid.window, stride=grid.stride, canvas=grid.canvas
+    )
+    ids = [canonical_id(i) for i in (*judged[0].ids, *pointed[0].ids)]
+    parts = [judged[1]] if pointed[1] is None else [judged[1], pointed[1]]
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(
+            stream,
+            ids=np.array(ids),
+            words=np.array(vocabulary.words),
+            # Word by word in memory: neighbours are alike, which makes the file smaller.
+            scores=np.asfortranarray(np.concatenate([part.scores for part in parts])),
+            parts=np.array(["val"] * len(judged[0]) + ["test"] * len(pointed[0])),
+            peak_words=np.array(named_words(vocabulary)),
+            peaks=np.concatenate([part.peaks for part in parts]),
+            corners=boxes.corners.reshape(-1, 4).astype(np.float32),
+            size_px=np.array(row.size_px),
+            config=np.array(to_toml(row.config)),
+        )
+
+
+def say(report: StepReport) -> None:
+    if report.step % 200 == 0 or report.step in (20, report.steps):
+        print(
+            f"  {report.step}/{report.steps} loss {report.loss:.4f} "
+            f"{report.images_per_second:.0f} images/s, {report.seconds_left:.0f} s left",
+            flush=True,
+        )
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 2)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", help=f"of {', '.join(ROWS)}; NAME or NAME:EPOCHS")
+    parser.add_argument("--train", nargs="+", required=True, help="captioned shards")
+    parser.add_argument("--val", nargs="+", required=True)
+    parser.add_argument("--test", nargs="+", help="scored, not judged; peaks for the pointing game")
+    parser.add_argument("--weights", type=Path, required=True, help="folder of ImageNet weights")
+    parser.add_argument(
+        "--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME, help="with tags"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--budget-seconds", type=float, default=1e9, help="in all")
+    parser.add_argument("--sizes", nargs="*", type=int, default=[], help="judge ViT rows at these")
+    parser.add_argument("--keep", nargs="*", default=[], help="rows whose weights to keep")
+    parser.add_argument("--stored-px", type=int, default=256)
+    parser.add_argument("--limit", type=int, default=0, help="the first N images of each source")
+    parser.add_argument("--cache", type=Path, default=Path("runs/tables"), help="used if there")
+    parser.add_argument("--out", type=Path, default=Path("runs/baselines"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
