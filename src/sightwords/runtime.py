@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sightwords.errors import BundleError
 from sightwords.types import FloatArray
@@ -49,12 +50,12 @@ class Network:
 
     def run(
         self,
-        inputs: Mapping[str, FloatArray],
+        inputs: Mapping[str, npt.NDArray[Any]],
         *,
         outputs: Sequence[str] | None = None,
         about: str = "",
     ) -> dict[str, FloatArray]:
-        """Feed float32 arrays by name, get arrays by name (all outputs unless some are asked for).
+        """Feed arrays by name, get arrays by name (all outputs unless some are asked for).
 
         `about` says in errors what was fed, for example the photograph's name.
         """
@@ -75,7 +76,7 @@ class Network:
                 )
         return dict(zip(names, values, strict=True))
 
-    def _check_names(self, inputs: Mapping[str, FloatArray], outputs: Sequence[str]) -> None:
+    def _check_names(self, inputs: Mapping[str, object], outputs: Sequence[str]) -> None:
         if set(inputs) != set(self.inputs) or not set(outputs) <= set(self.outputs):
             raise BundleError(
                 f"{self.name}: asked for {', '.join(outputs)} from {', '.join(inputs)}; "

@@ -1,0 +1,237 @@
+"""A second language model that sees the photograph: sentences -> how well each fits it.
+
+Stage: re-ranking (section 5), beyond the paper and off in its preset. Input: image tokens (T, D),
+detected words, sentences of the maximum entropy beam. Output: (M,) scores. It writes nothing
+itself: a small transformer decoder gives p(sentence | image tokens, detected words) and a score of
+the whole sentence; `train.grounded` says how it is trained. A directory holds
+
+    grounded.json     sizes and SHA-256 sums of the other two
+    network.onnx      tokens, positions, parents (N,), seen (N, N), image (T, D), word_ids,
+                      word_probs (W,) -> log_probs (N,), end_log_probs (N,), values (N,)
+    vocabulary.json   the words of the first language model
+
+The N nodes are the distinct beginnings of all sentences (`prefix_tree`), read in one pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import BundleError, InputError, VocabularyError
+from sightwords.files import write_text
+from sightwords.rerank.prefix_tree import PrefixTree
+from sightwords.runtime import Network
+from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.types import DetectedWords, FloatArray
+from sightwords.words.artefact import sha256_of
+from sightwords.words.strict_json import Reader
+
+FORMAT = 1
+GROUNDED_NAME = "grounded.json"
+NETWORK_NAME = "network.onnx"
+VOCABULARY_NAME = "vocabulary.json"
+
+Words = DetectedWords | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroundedSpec:
+    """The contents of `grounded.json`."""
+
+    tokens: int
+    """T, of the image."""
+    features: int
+    """D, of each image token."""
+    vocabulary: int
+    """Words that it tells apart."""
+    words: int
+    """At most so many detected words are shown to it."""
+    word_threshold: float
+    maximum_length: int
+    length_power: float
+    """Log-probabilities are divided by (words + 1) to this power."""
+    vocabulary_sha256: str = ""
+    """Of the file; filled in by `save`."""
+    network_sha256: str = ""
+
+    def save(self, directory: str | os.PathLike[str]) -> GroundedSpec:
+        """Write `grounded.json` beside the network and the vocabulary, sealed with their sums."""
+        folder = Path(directory)
+        sealed = replace(
+            self,
+            vocabulary_sha256=sha256_of(_present(folder / VOCABULARY_NAME)),
+            network_sha256=sha256_of(_present(folder / NETWORK_NAME)),
+        )
+        document = {"format": FORMAT, **asdict(sealed)}
+        write_text(folder / GROUNDED_NAME, json.dumps(document, indent=1) + "\n")
+        return sealed
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> GroundedSpec:
+        """Read and check `grounded.json` and the sums of the files beside it."""
+        folder = Path(directory)
+        reader = Reader.open(_present(folder / GROUNDED_NAME), newest=FORMAT)
+        counts = ("tokens", "features", "vocabulary", "words", "maximum_length")
+        spec = cls(
+            **{name: reader.count(name) for name in counts},
+            word_threshold=reader.take("word_threshold", float),
+            length_power=reader.take("length_power", float),
+            vocabulary_sha256=reader.take("vocabulary_sha256", str),
+            network_sha256=reader.take("network_sha256", str),
+        )
+        _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256)
+        _compare_sum(folder / NETWORK_NAME, spec.network_sha256)
+        return spec
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """What the model says of M sentences."""
+
+    log_probs: FloatArray
+    """(M,) of the words and the end of sentence."""
+    values: FloatArray
+    """(M,) of the sentences as a whole."""
+    lengths: npt.NDArray[np.int64]
+    """(M,) in words."""
+
+    def total(self, length_power: float) -> FloatArray:
+        """(M,) values added to log-probabilities, these divided by a power of the length."""
+        found: FloatArray = self.log_probs / (self.lengths + 1.0) ** length_power + self.values
+        return found.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """A loaded model. Calls from several threads are safe."""
+
+    spec: GroundedSpec
+    vocabulary: Vocabulary
+    network: Network
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str], *, threads: int | None = None) -> Grounded:
+        """Read a directory; what does not belong together is refused by name."""
+        folder = Path(directory)
+        if not folder.is_dir():
+            raise BundleError(f"{folder}: no such directory; expected a grounded model")
+        spec = GroundedSpec.load(folder)
+        try:
+            vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
+        except VocabularyError as error:
+            raise BundleError(str(error)) from error
+        if len(vocabulary) != spec.vocabulary:
+            raise BundleError(
+                f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {GROUNDED_NAME} says "
+                f"{spec.vocabulary}; the files are of different models: copy all of one"
+            )
+        network = Network(folder / NETWORK_NAME, threads=threads)
+        if network.inputs.get("image") != (spec.tokens, spec.features):
+            raise BundleError(
+                f"{network.name}: its image is {network.inputs.get('image', 'absent')}, "
+                f"{GROUNDED_NAME} says {(spec.tokens, spec.features)}; copy all of one model"
+            )
+        return cls(spec, vocabulary, network)
+
+    def score(
+        self, features: FloatArray, words: Words, sentences: Sequence[Sequence[str]]
+    ) -> FloatArray:
+        """(M,) the higher, the better the sentence fits; comparable within one image alone."""
+        return self.scores(features, words, sentences).total(self.spec.length_power)
+
+    def scores(
+        self, features: FloatArray, words: Words, sentences: Sequence[Sequence[str]]
+    ) -> SentenceScores:
+        """The two parts of `score`; words outside the vocabulary are read as `<unk>`."""
+        image = self._image(features)
+        encoded = [self.vocabulary.encode(sentence) for sentence in sentences]
+        lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
+        if not encoded:
+            empty = np.zeros(0, dtype=np.float32)
+            return SentenceScores(empty, empty, lengths)
+        ids, probs = self._words(words)
+        # Words are 0 to V - 2, <unk> V - 1, the end V, the start V + 1 (`language.maxent`).
+        tree = PrefixTree.of(encoded, start=len(self.vocabulary) + 2)
+        found = self.network.run(
+            {
+                "tokens": tree.tokens,
+                "positions": np.minimum(tree.depths, self.spec.maximum_length),
+                "parents": tree.parents,
+                "seen": tree.seen(),
+                "image": image,
+                "word_ids": ids,
+                "word_probs": probs,
+            }
+        )
+        last = tree.last
+        log_probs = tree.sums(found["log_probs"])[last] + found["end_log_probs"][last]
+        return SentenceScores(log_probs, found["values"][last], lengths)
+
+    def _image(self, features: FloatArray) -> FloatArray:
+        expected = (self.spec.tokens, self.spec.features)
+        if np.shape(features) != expected:
+            raise InputError(
+                f"image features of shape {np.shape(features)}; this grounded model takes "
+                f"{expected}: use the detector that it was trained with"
+            )
+        return np.ascontiguousarray(features, dtype=np.float32)
+
+    def _words(self, words: Words) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        probs = (
+            {word.word: word.prob for word in words.words}
+            if isinstance(words, DetectedWords)
+            else words
+        )
+        known = {w: p for w, p in probs.items() if w in self.vocabulary and w not in CLOSED_CLASS}
+        return shown_words(
+            [self.vocabulary.ids[word] for word in known],
+            list(known.values()),
+            threshold=self.spec.word_threshold,
+            limit=self.spec.words,
+        )
+
+
+def shown_words(
+    ids: Iterable[int] | npt.NDArray[np.int64],
+    probs: Iterable[float] | FloatArray,
+    *,
+    threshold: float,
+    limit: int,
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """The likeliest `limit` words of at least `threshold`; ties by id.
+
+    >>> ids, probs = shown_words([4, 2, 3], [0.5, 0.5, 0.1], threshold=0.15, limit=9)
+    >>> ids.tolist(), probs.tolist()
+    ([2, 4], [0.5, 0.5])
+    """
+    every = np.asarray(list(ids) if not isinstance(ids, np.ndarray) else ids, dtype=np.int64)
+    values = np.asarray(list(probs) if not isinstance(probs, np.ndarray) else probs, np.float32)
+    order = np.lexsort((every, -values))
+    order = order[values[order] >= threshold][:limit]
+    return every[order], values[order]
+
+
+def _present(path: Path) -> Path:
+    if not path.is_file():
+        raise BundleError(
+            f"{path}: no such file; a grounded model's directory holds {GROUNDED_NAME}, "
+            f"{NETWORK_NAME} and {VOCABULARY_NAME}"
+        )
+    return path
+
+
+def _compare_sum(path: Path, expected: str) -> None:
+    found = sha256_of(_present(path))
+    if found != expected:
+        raise BundleError(
+            f"{path}: its SHA-256 sum is {found[:12]}..., {GROUNDED_NAME} says {expected[:12]}"
+            "...; the files are not of one model, or one is damaged: copy the directory again"
+        )
