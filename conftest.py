@@ -6,6 +6,7 @@ import importlib.util
 
 NEEDS = {
     "torch": ["src/sightwords/train/*", "tests/train/two_processes.py"],
+    "sqlalchemy": ["src/sightwords/study/*"],
     "numba": ["src/sightwords/language/kernels.py", "src/sightwords/train/language*"],
 }
 

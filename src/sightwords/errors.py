@@ -6,7 +6,8 @@
     │   ├── CorpusError         a corpus, shard, manifest or record
     │   ├── ConfigError         a configuration file or value
     │   ├── VocabularyError     a word list that disagrees with what uses it
-    │   └── ScoreError          candidates and references that cannot be compared
+    │   ├── ScoreError          candidates and references that cannot be compared
+    │   └── StudyError          a human study: its store, its pairs, its judges or its votes
     ├── BundleError             a model directory: absent, damaged, of another version
     ├── MissingExtraError       an optional dependency; the message is the install command
     └── ExternalToolError       another program failed, hung or was not found
@@ -47,6 +48,10 @@ class VocabularyError(InputError):
 
 class ScoreError(InputError):
     """Candidates and references cannot be compared."""
+
+
+class StudyError(InputError):
+    """A human study cannot be made, opened, judged or counted."""
 
 
 class BundleError(SightwordsError):

@@ -1,0 +1,135 @@
+"""The judges' server: one address a judge, `/j/TOKEN`; a vote is on disk before it is answered.
+
+    GET  /j/TOKEN               the pair to judge now, or the end
+    POST /j/TOKEN/vote          writes the vote, then sends the browser back to /j/TOKEN
+    GET  /j/TOKEN/photo/NUMBER  the photograph of that showing
+
+There is no address that gives results: those are for the command line.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs
+
+import sqlalchemy as sa
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from sightwords.errors import StudyError
+from sightwords.study import judging, page, schema
+from sightwords.study.store import Store, read_photo
+
+log = logging.getLogger(__name__)
+
+MAX_FORM_BYTES = 4096
+
+HEADERS = {
+    "Content-Security-Policy": page.POLICY,
+    "Referrer-Policy": "no-referrer",  # the address is the judge's key
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",  # going back shows what is to be judged now
+}
+
+
+def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlette:
+    """The ASGI application over one open study."""
+
+    def show(request: Request) -> Response:
+        with store.write() as connection:
+            judge = judging.find_judge(connection, request.path_params["token"])
+            if judge is None:
+                return _unknown_link()
+            showing = judging.next_showing(connection, store.design, judge, now=clock())
+            if showing is None:
+                done = judging.answered(connection, judge) >= store.design.showings_per_judge
+                return _html(page.end_page(finished=done))
+        return _html(page.pair_page(showing, base=f"/j/{judge.token}"))
+
+    def record(token: str, showing: str, choice: str) -> Response:
+        if not showing.isascii() or not showing.isdigit() or len(showing) > 9:
+            return _refused("The answer could not be read.")
+        try:
+            with store.write() as connection:
+                judge = judging.find_judge(connection, token)
+                if judge is None:
+                    return _unknown_link()
+                judging.record_vote(connection, judge, int(showing), choice, now=clock())
+        except StudyError as error:
+            log.warning("refused a vote: %s", error)
+            return _refused("This answer does not fit what you were shown.")
+        # Only now, after the commit, does the judge get the next pair.
+        return RedirectResponse(f"/j/{judge.token}", status_code=303, headers=HEADERS)
+
+    async def vote(request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                return _refused("The answer is too long.", status=413)
+        fields = parse_qs(body.decode("ascii", errors="replace"))
+        showing, choice = (fields.get(name, [""])[0] for name in ("showing", "choice"))
+        return await run_in_threadpool(record, request.path_params["token"], showing, choice)
+
+    def photo(request: Request) -> Response:
+        with store.read() as connection:
+            jpeg = _photo_of(connection, **request.path_params)
+        if jpeg is None:
+            return _unknown_link()
+        kept = {**HEADERS, "Cache-Control": "private, max-age=86400"}
+        return Response(jpeg, media_type="image/jpeg", headers=kept)
+
+    def start(request: Request) -> Response:
+        return _html(page.message_page("A study of captions", "Please open your personal link."))
+
+    def failed(request: Request, error: Exception) -> Response:
+        log.error("the database could not be used: %s", error)
+        text = "The study cannot be reached just now. Please reload in a minute: no answer is lost."
+        return _html(page.message_page("One moment", text), status=503)
+
+    return Starlette(
+        routes=[
+            Route("/", start),
+            Route("/j/{token}", show),
+            Route("/j/{token}/vote", vote, methods=["POST"]),
+            Route("/j/{token}/photo/{number:int}", photo),
+        ],
+        exception_handlers={sa.exc.SQLAlchemyError: failed, 404: _not_found},
+    )
+
+
+def _photo_of(connection: sa.Connection, *, token: str, number: int) -> bytes | None:
+    """The photograph of a showing, for the judge it was shown to alone."""
+    judge = judging.find_judge(connection, token)
+    if judge is None or number > 2**31 - 1:
+        return None
+    query = (
+        sa.select(schema.pair.c.image)
+        .join(schema.showing, schema.showing.c.pair_id == schema.pair.c.id)
+        .where(schema.showing.c.id == number, schema.showing.c.judge_id == judge.id)
+    )
+    image = connection.execute(query).scalar_one_or_none()
+    return None if image is None else read_photo(connection, image)
+
+
+def _html(text: str, *, status: int = 200) -> Response:
+    return HTMLResponse(text, status_code=status, headers=HEADERS)
+
+
+def _unknown_link() -> Response:
+    text = "Please check that you opened the whole link that you were given."
+    return _html(page.message_page("This link is not known", text), status=404)
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    return _unknown_link()
+
+
+def _refused(text: str, *, status: int = 400) -> Response:
+    text += " Please open your link again."
+    return _html(page.message_page("That did not work", text), status=status)

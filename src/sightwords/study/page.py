@@ -1,0 +1,151 @@
+"""The judges' pages as HTML: no request leaves the server they came from.
+
+They work without scripts: the answers are buttons of a form. The one script adds keys. Nothing on
+a page says whose caption is whose, what others answered, or which pair is a check case.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+
+from sightwords.study.model import Showing
+
+QUESTION = "Which caption describes the photograph better?"
+
+
+def pair_page(showing: Showing, *, base: str) -> str:
+    """A photograph, two captions, three answers; `base` is the judge's address, `/j/TOKEN`."""
+    where = escape(base, quote=True)
+    done = showing.number - 1
+    return _page(
+        f"{showing.number} of {showing.total}",
+        f"""<header>
+<label for=progress>{showing.number} of {showing.total}</label>
+<progress id=progress max={showing.total} value={done}>{done}</progress>
+</header>
+<form method=post action="{where}/vote">
+<input type=hidden name=showing value={showing.id}>
+<img src="{where}/photo/{showing.id}" alt="The photograph to judge">
+<h1 id=question>{QUESTION}</h1>
+<div class=answers role=group aria-labelledby=question>
+{_answer("first", escape(showing.first), "1", "first caption is better")}
+{_answer("second", escape(showing.second), "2", "second caption is better")}
+{_answer("same", "Both are equally good, or equally bad", "0", "same quality")}
+</div>
+</form>
+<footer><p>Look at the photograph and press the caption that describes it better.
+With a keyboard: <kbd>1</kbd> or <kbd>2</kbd> for a caption, <kbd>0</kbd> for the same.
+Each answer is saved at once; you may close this page and come back by the same
+link.</p></footer>""",
+    )
+
+
+def end_page(*, finished: bool) -> str:
+    """What a judge sees after the last pair, or when no pair needs a judge."""
+    if finished:
+        return _page("Thank you", "<h1>Thank you!</h1><p>All your answers are saved. "
+                     "You may close this page.</p>")  # fmt: skip
+    return _page(
+        "Nothing to judge just now",
+        "<h1>Nothing to judge just now</h1><p>Every photograph has enough judges at the moment. "
+        "Your answers are saved. You may come back by the same link later.</p>",
+    )
+
+
+def message_page(title: str, text: str) -> str:
+    """Something went wrong, in words for a judge."""
+    return _page(title, f"<h1>{escape(title)}</h1><p>{escape(text)}</p>")
+
+
+def _answer(choice: str, text: str, key: str, label: str) -> str:
+    return (
+        f"<button name=choice value={choice} class={choice} data-key={key} "
+        f"aria-describedby=key-{choice}><span>{text}</span>"
+        f"<small id=key-{choice}>{label} <kbd>{key}</kbd></small></button>"
+    )
+
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --mark: #0b62c4; --paper: #fff; --ink: #1b1b1b;
+  --soft: #f2f4f7; --faint: #555; }
+@media (prefers-color-scheme: dark) { :root { --mark: #7ab4ff; --paper: #16181b; --ink: #ececec;
+  --soft: #23262b; --faint: #b4b4b4; } }
+* { box-sizing: border-box; }
+body { margin: 0; font: 1.0625rem/1.45 system-ui, sans-serif; background: var(--paper);
+  color: var(--ink); }
+main { max-width: 46rem; margin: 0 auto; padding: .75rem 1rem 2rem; }
+header { display: flex; align-items: center; gap: .75rem; color: var(--faint); font-size: .9rem; }
+header label { white-space: nowrap; }
+progress { flex: 1; height: .6rem; accent-color: var(--mark); }
+img { display: block; width: 100%; max-height: 46vh; object-fit: contain; margin: .75rem 0;
+  background: var(--soft); border-radius: .5rem; }
+h1 { font-size: 1.15rem; margin: .75rem 0; text-align: center; }
+.answers { display: grid; gap: .75rem; grid-template-columns: 1fr 1fr; }
+.same { grid-column: 1 / -1; }
+button { font: inherit; color: inherit; text-align: left; background: var(--soft); cursor: pointer;
+  border: 2px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; min-height: 4rem;
+  display: flex; flex-direction: column; justify-content: space-between; gap: .4rem;
+  overflow-wrap: anywhere; touch-action: manipulation; }
+button:hover, button:focus-visible { border-color: var(--mark); outline: 3px solid var(--mark);
+  outline-offset: 1px; }
+button span { font-size: 1.1rem; } button small { color: var(--faint); }
+.same { align-items: center; text-align: center; min-height: 3.25rem; }
+form.sent { opacity: .55; }
+kbd { border: 1px solid var(--line); border-radius: .25rem; padding: 0 .35rem; font-size: .85em; }
+footer { color: var(--faint); font-size: .9rem; }
+@media (hover: none) { kbd { display: none; } }
+@media (max-width: 34rem) { .answers { grid-template-columns: 1fr; } img { max-height: 38vh; } }
+"""
+
+_SCRIPT = """
+(function () {
+  var form = document.forms[0], sent = false;
+  if (!form) { return; }
+  form.addEventListener('submit', function (event) {
+    if (sent) { event.preventDefault(); return; }
+    sent = true; form.classList.add('sent');
+  });
+  window.addEventListener('pageshow', function (event) {
+    if (event.persisted) { location.reload(); }
+  });
+  document.addEventListener('keydown', function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) { return; }
+    var button = form.querySelector('button[data-key="' + CSS.escape(event.key) + '"]');
+    if (button) { event.preventDefault(); form.requestSubmit(button); }
+  });
+})();
+"""
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+POLICY = (
+    "default-src 'none'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    f"frame-ancestors 'none'; style-src 'sha256-{_digest(_STYLE)}'; "
+    f"script-src 'sha256-{_digest(_SCRIPT)}'"
+)
+"""Content-Security-Policy of every page: its own photographs, style and script, nothing else."""
+
+
+def _page(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+<script>{_SCRIPT}</script>
+</body>
+</html>
+"""

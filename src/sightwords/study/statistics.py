@@ -1,0 +1,127 @@
+"""Votes -> the paper's figures (section 6.3), and how far judges agree.
+
+Input: (N, 3) counts of better, same, worse votes a pair. Output: outcomes, error bars, kappa.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import StudyError
+from sightwords.metrics.significance import RESAMPLES, ErrorBar, error_bar
+from sightwords.study.model import Ballot
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The paper's three columns, as fractions of the pairs, with its error bars."""
+
+    pairs: int
+    same: ErrorBar
+    better: ErrorBar
+    same_or_better: ErrorBar
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAgreement:
+    """How often a judge says what the other judges of the same pairs say."""
+
+    judge: int
+    votes: int
+    agreement: float
+    """Mean share of the other judges of a pair who gave the same answer."""
+
+
+def majority(counts: npt.ArrayLike) -> FloatArray:
+    """(N, 3) outcome of each pair: 1 for the answer with most votes, ties split evenly.
+
+    The paper: "In ties, one-half of a count is distributed to the two best answers". Five votes
+    cannot tie three ways; where fewer were asked for and they do, each answer gets a third.
+
+    >>> majority([[3, 1, 1], [2, 2, 1], [0, 0, 5]]).tolist()
+    [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    votes = _checked(counts)
+    if (votes.sum(axis=1) == 0).any():
+        raise StudyError("a pair without votes has no majority; leave it out")
+    best = votes == votes.max(axis=1, keepdims=True)
+    outcome: FloatArray = best / best.sum(axis=1, keepdims=True)
+    return outcome
+
+
+def shares(
+    counts: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Shares:
+    """Better, same and same-or-better of the majority outcomes, each with the paper's error bar.
+
+    >>> found = shares([[5, 0, 0], [0, 5, 0], [0, 0, 5], [0, 2, 3]], rng=np.random.default_rng(0))
+    >>> found.better.mean, found.same.mean, found.same_or_better.mean
+    (0.25, 0.25, 0.5)
+    """
+    outcome = majority(counts)
+    better, same, _ = outcome.T
+
+    def bar(values: FloatArray) -> ErrorBar:
+        return error_bar(values, rng=rng, resamples=resamples)
+
+    return Shares(len(outcome), bar(same), bar(better), bar(same + better))
+
+
+def fleiss_kappa(counts: npt.ArrayLike) -> float | None:
+    """Agreement beyond chance (Fleiss 1971); None where chance alone would agree fully.
+
+    Pairs may differ in their number of votes, at least two each: every pair's agreement is over
+    its own pairs of judges, the shares of answers are over all votes. With equal numbers this is
+    Fleiss' formula.
+
+    >>> fleiss_kappa([[5, 0, 0], [0, 5, 0], [0, 0, 5]])
+    1.0
+    """
+    votes = _checked(counts)
+    votes = votes[votes.sum(axis=1) >= 2]
+    if not len(votes):
+        return None
+    size = votes.sum(axis=1)
+    agreement = ((votes * (votes - 1)).sum(axis=1) / (size * (size - 1))).mean()
+    chance = float(((votes.sum(axis=0) / votes.sum()) ** 2).sum())
+    if chance == 1.0:
+        return None
+    return float((agreement - chance) / (1.0 - chance))
+
+
+def judge_agreement(ballots: Sequence[Ballot]) -> list[JudgeAgreement]:
+    """Each judge against the others of the same pairs, the least agreeing first, then by number.
+
+    Pairs that nobody else has judged say nothing and are left out.
+
+    >>> votes = [Ballot(1, 7, "same"), Ballot(2, 7, "same"), Ballot(3, 7, "worse")]
+    >>> [(a.judge, a.agreement) for a in judge_agreement(votes)]
+    [(3, 0.0), (1, 0.5), (2, 0.5)]
+    """
+    by_pair: dict[int, list[Ballot]] = defaultdict(list)
+    for ballot in ballots:
+        by_pair[ballot.pair].append(ballot)
+    found: dict[int, list[float]] = defaultdict(list)
+    for group in by_pair.values():
+        for one in group if len(group) > 1 else ():
+            alike = sum(other.answer == one.answer for other in group) - 1
+            found[one.judge].append(alike / (len(group) - 1))
+    rows = [JudgeAgreement(j, len(v), float(np.mean(v))) for j, v in found.items()]
+    return sorted(rows, key=lambda row: (row.agreement, row.judge))
+
+
+def _checked(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    votes = np.asarray(counts, dtype=np.int64)
+    if votes.ndim != 2 or votes.shape[1] != 3 or (votes < 0).any() or not len(votes):
+        raise StudyError(
+            f"votes have shape {votes.shape}; expected (pairs, 3): better, same, worse, none "
+            "negative, of at least one pair"
+        )
+    return votes

@@ -1,0 +1,228 @@
+"""A study's database: SQLite by a path, PostgreSQL by a URL; opened, locked, read.
+
+Every write runs in a transaction that begins by taking the study's one lock (`write`), so that
+judges who come at once are served one after another, by any number of servers. A commit is on disk
+before it is acknowledged: SQLite syncs in full, PostgreSQL does so by default.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from sightwords.errors import StudyError
+from sightwords.study import schema
+from sightwords.study.model import Ballot, Design, Judge, Pair, Photo, answer_of
+
+log = logging.getLogger(__name__)
+
+BUSY_SECONDS = 30
+
+
+class Store:
+    """An open study."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.name = engine.url.render_as_string(hide_password=True)
+        self.design = self._read_design()
+        # SQLite's waiting writers poll; those of one process had better queue.
+        self._turn = threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that no other writer of this study overlaps; commits at its end."""
+        with self._turn, self.engine.begin() as connection:
+            lock(connection)
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one state."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.engine.dispose()
+
+    def _read_design(self) -> Design:
+        try:
+            with self.engine.connect() as connection:
+                if not sa.inspect(connection).has_table("study"):
+                    raise StudyError(
+                        f"{self.name}: holds no study; make one with: sightwords study create"
+                    )
+                row = connection.execute(sa.select(schema.study)).one_or_none()
+        except sa.exc.SQLAlchemyError as error:
+            raise _cannot_open(self.name, error) from error
+        if row is None:
+            raise StudyError(f"{self.name}: making this study was cut short; create it anew")
+        if row.version != schema.VERSION:
+            raise StudyError(
+                f"{self.name}: a study of format {row.version}; this version reads "
+                f"{schema.VERSION}, so use the version of sightwords that made it"
+            )
+        return Design(**json.loads(row.design))
+
+
+def open_store(where: str) -> Store:
+    """Open a study that exists: a path of SQLite, or a URL such as postgresql://..."""
+    if "://" not in where and not Path(where).exists():
+        raise StudyError(f"{where}: no such study; make one with: sightwords study create")
+    engine = connect(where)
+    try:
+        return Store(engine)
+    except StudyError:
+        engine.dispose()
+        raise
+
+
+def create_store(
+    where: str, design: Design, photos: Sequence[Photo], pairs: Sequence[Pair]
+) -> Store:
+    """Make a study, whole or not at all; one that is there already is left alone and refused."""
+    engine = connect(where)
+    name = engine.url.render_as_string(hide_password=True)
+    try:
+        with engine.begin() as connection:
+            if sa.inspect(connection).has_table("study"):
+                raise StudyError(
+                    f"{name}: holds a study already; name another with --study, for its votes "
+                    "would be lost"
+                )
+            schema.metadata.create_all(connection)
+            _fill(connection, design, photos, pairs)
+    except sa.exc.SQLAlchemyError as error:
+        engine.dispose()
+        raise _cannot_open(name, error) from error
+    except StudyError:
+        engine.dispose()
+        raise
+    return Store(engine)
+
+
+def _fill(
+    connection: Connection, design: Design, photos: Sequence[Photo], pairs: Sequence[Pair]
+) -> None:
+    row = {"id": 1, "version": schema.VERSION, "design": json.dumps(asdict(design))}
+    connection.execute(sa.insert(schema.study), row)
+    connection.execute(
+        sa.insert(schema.photo),
+        [{"id": p.id, "jpeg": p.jpeg, "references": json.dumps(p.references)} for p in photos],
+    )
+    connection.execute(
+        sa.insert(schema.pair), [{"id": n, **asdict(pair)} for n, pair in enumerate(pairs, start=1)]
+    )
+    places = [
+        {"pair_id": number, "slot": slot}
+        for number, pair in enumerate(pairs, start=1)
+        if not pair.is_check
+        for slot in range(design.judges_per_pair)
+    ]
+    connection.execute(sa.insert(schema.place), places)
+
+
+def connect(where: str) -> Engine:
+    """An engine for a path or URL; nothing is opened yet."""
+    url = f"sqlite:///{where}" if "://" not in where else where
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise StudyError(f"{where!r} is neither a path nor a database URL: {error}") from error
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        engine = sa.create_engine(parsed, pool_size=20, connect_args={"timeout": BUSY_SECONDS})
+        _make_sqlite_safe(engine)
+        return engine
+    if backend != "postgresql":
+        raise StudyError(f"{backend} is not supported; give a path (SQLite) or postgresql://...")
+    try:
+        return sa.create_engine(
+            parsed.set(drivername="postgresql+psycopg"), pool_size=20, pool_pre_ping=True
+        )
+    except ModuleNotFoundError as error:
+        raise StudyError(
+            "PostgreSQL needs the package psycopg; install it with: pip install 'sightwords[study]'"
+        ) from error
+
+
+def _make_sqlite_safe(engine: Engine) -> None:
+    """Real transactions that take the write lock at once, referential checks, full syncs."""
+
+    @sa.event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself
+        cursor = connection.cursor()
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {setting}")
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+
+def lock(connection: Connection) -> None:
+    """Take the study's lock until the transaction ends.
+
+    PostgreSQL locks the study's row. In SQLite a write that changes nothing takes the one write
+    lock, waiting for it; nothing has been read before, so what follows sees the latest state.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.execute(sa.update(schema.study).values(id=schema.study.c.id))
+    else:
+        connection.execute(sa.select(schema.study.c.id).with_for_update())
+
+
+def read_judges(connection: Connection) -> list[Judge]:
+    """Every judge, in the order of their making."""
+    rows = connection.execute(sa.select(schema.judge).order_by(schema.judge.c.id))
+    return [Judge(r.id, r.token, r.name, r.excluded) for r in rows]
+
+
+def read_pairs(connection: Connection) -> dict[int, Pair]:
+    """Every pair and check case by number."""
+    rows = connection.execute(sa.select(schema.pair).order_by(schema.pair.c.id))
+    return {r.id: Pair(r.image, r.first, r.second, r.is_check) for r in rows}
+
+
+def read_references(connection: Connection) -> dict[str, tuple[str, ...]]:
+    """Human captions by image, without any that was shown."""
+    rows = connection.execute(sa.select(schema.photo.c.id, schema.photo.c.references))
+    return {row.id: tuple(json.loads(row.references)) for row in rows}
+
+
+def read_ballots(connection: Connection) -> list[Ballot]:
+    """The valid votes: cast, and in a slot of their pair."""
+    table = schema.showing
+    rows = connection.execute(
+        sa.select(table)
+        .where(table.c.choice.is_not(None), table.c.slot.is_not(None))
+        .order_by(table.c.pair_id, table.c.slot)
+    )
+    return [
+        Ballot(r.judge_id, r.pair_id, answer_of(r.choice, system_first=r.system_first))
+        for r in rows
+    ]
+
+
+def read_photo(connection: Connection, image: str) -> bytes | None:
+    """The JPEG of an image."""
+    query = sa.select(schema.photo.c.jpeg).where(schema.photo.c.id == image)
+    found: bytes | None = connection.execute(query).scalar_one_or_none()
+    return found
+
+
+def _cannot_open(name: str, error: sa.exc.SQLAlchemyError) -> StudyError:
+    reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    return StudyError(f"{name}: the database cannot be used ({reason}); check the path or URL")
