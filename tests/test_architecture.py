@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("text", "images", "corpus", "runtime"),
     ("words", "language", "metrics"),
-    ("rerank",),
+    ("rerank", "explain"),
     ("bundle",),
     ("pipeline",),
     ("batch", "evaluate"),

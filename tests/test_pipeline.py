@@ -59,16 +59,6 @@ def test_stages_run_in_order_and_are_timed() -> None:
     assert all(s >= 0 for s in caption.seconds.values())
 
 
-def test_without_a_model_nothing_is_captioned(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(sightwords.BundleError, match="carries no trained model yet"):
-        sightwords.load()
-    assert main(["caption", "--samples"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("sightwords: error: sightwords ")
-
-
 def test_caption_names_a_bad_image_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -77,7 +67,7 @@ def test_caption_names_a_bad_image_and_goes_on(
     folder = tmp_path_factory.mktemp("photos")
     (folder / "broken.jpg").write_bytes(b"not an image")
     Image.new("RGB", (8, 8), "red").save(folder / "red.png")
-    monkeypatch.setattr("sightwords.cli.caption.load", lambda bundle: _captioner())
+    monkeypatch.setattr("sightwords.cli.caption.load", lambda bundle, **options: _captioner())
     code = main(["caption", str(folder / "broken.jpg"), str(folder / "red.png")])
     out, err = capsys.readouterr()
     assert code == 1

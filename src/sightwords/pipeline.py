@@ -6,7 +6,7 @@
     RegionScores
       v pool                (V,) probability of each word in the image: noisy-OR Eq. 1
     WordScores
-      v calibrate           words whose held-out precision reaches tau           section 3.2
+      v calibrate           likely words, each with its held-out precision       section 3.2
     DetectedWords
       v generate            beam search over the maximum entropy language model  section 4
     MBest
@@ -19,17 +19,22 @@ Each arrow is one stage, loaded from a model bundle; this module only puts them 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from PIL.Image import Image
 
-from sightwords._version import __version__
-from sightwords.errors import BundleError
+from sightwords.bundle import open_bundle
+from sightwords.config import Config
+from sightwords.errors import InputError
 from sightwords.images import ImageSource, decode
 from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordScores
+
+if TYPE_CHECKING:
+    from sightwords.language.generate import Backend
 
 T = TypeVar("T")
 
@@ -41,7 +46,7 @@ Pool = Callable[[RegionScores], WordScores]
 """Section 3.1, Eq. 1: from regions to the image."""
 
 Calibrate = Callable[[WordScores, RegionScores], DetectedWords]
-"""Section 3.2: the words to stand for; their boxes come from the regions."""
+"""Section 3.2: the words to offer, with their precisions; their boxes come from the regions."""
 
 Generate = Callable[[DetectedWords], MBest]
 """Section 4: likely sentences of the detected words."""
@@ -51,38 +56,155 @@ Choose = Callable[[MBest, DetectedWords, WordScores, RegionScores], Caption]
 
 
 @dataclass(frozen=True, slots=True)
+class Trace:
+    """What every stage said about one photograph, on the way to its caption."""
+
+    image: Image
+    regions: RegionScores
+    scores: WordScores
+    words: DetectedWords
+    candidates: MBest
+    caption: Caption
+
+
+@dataclass(frozen=True, slots=True)
 class Captioner:
-    """The whole system: call it with a photograph."""
+    """The whole system: call it with a photograph, or with a list of them."""
 
     detect: Detect
     pool: Pool
     calibrate: Calibrate
     generate: Generate
     choose: Choose
+    vocabulary: Sequence[str] = ()
+    """The words of the detector, in the order of the regions' probabilities."""
+    fingerprint: str = ""
+    """Of the bundle: a sum over all its files."""
 
-    def __call__(self, source: ImageSource) -> Caption:
-        """Caption one photograph: a path, bytes, a PIL image or an array."""
+    @overload
+    def __call__(self, source: ImageSource) -> Caption: ...
+
+    @overload
+    def __call__(self, source: list[Any] | tuple[Any, ...]) -> list[Caption]: ...
+
+    def __call__(
+        self, source: ImageSource | list[Any] | tuple[Any, ...]
+    ) -> Caption | list[Caption]:
+        """Caption a photograph (a path, bytes, a PIL image or an array), or each of a list."""
+        if isinstance(source, (list, tuple)):
+            return [self.trace(one).caption for one in source]
+        return self.trace(source).caption
+
+    def trace(self, source: ImageSource) -> Trace:
+        """Caption one photograph and keep what each stage said."""
         seconds: dict[str, float] = {}
         image = _timed(seconds, "decode", lambda: decode(source))
         regions = _timed(seconds, "detect", lambda: self.detect(image))
+        return self._from_regions(image, regions, seconds)
+
+    def again(self, trace: Trace) -> Trace:
+        """Caption a photograph that was looked at before, say with other wishes: no network runs
+        over its pixels a second time.
+        """
+        return self._from_regions(trace.image, trace.regions, {})
+
+    def explain(self, source: ImageSource | Trace) -> Image:
+        """Draw the photograph with its caption and a heat map for each content word."""
+        from sightwords.explain import explain
+
+        trace = source if isinstance(source, Trace) else self.trace(source)
+        return explain(trace.image, trace.caption, trace.regions, self.vocabulary)
+
+    def asking(
+        self,
+        *,
+        require: Iterable[str] = (),
+        forbid: Iterable[str] = (),
+        min_precision: float = 0.0,
+    ) -> Captioner:
+        """The same system with other wishes: words a caption must or must not use, and the least
+        precision of the detected words it may build on.
+        """
+        from sightwords.language.constraints import Constraints
+        from sightwords.language.generate import Generator
+        from sightwords.words.offered import Offer
+
+        if not isinstance(self.calibrate, Offer) or not isinstance(self.generate, Generator):
+            raise InputError("this captioner was put together by hand; make its stages anew")
+        if not 0 <= min_precision <= 1:
+            raise InputError(f"min_precision is {min_precision}; expected 0 to 1")
+        constraints = Constraints(required=_words(require), forbidden=_words(forbid))
+        return replace(
+            self,
+            calibrate=replace(self.calibrate, minimum_precision=min_precision),
+            generate=self.generate.asking(constraints),
+        )
+
+    def _from_regions(
+        self, image: Image, regions: RegionScores, seconds: dict[str, float]
+    ) -> Trace:
         scores = _timed(seconds, "pool", lambda: self.pool(regions))
         words = _timed(seconds, "calibrate", lambda: self.calibrate(scores, regions))
         candidates = _timed(seconds, "generate", lambda: self.generate(words))
         caption = _timed(seconds, "choose", lambda: self.choose(candidates, words, scores, regions))
-        return replace(caption, seconds=seconds)
+        return Trace(image, regions, scores, words, candidates, replace(caption, seconds=seconds))
 
 
-def load(bundle: str | os.PathLike[str] | None = None) -> Captioner:
+def load(
+    bundle: str | os.PathLike[str] | None = None,
+    *,
+    threads: int | None = None,
+    n_best: int = 5,
+    beam_width: int | None = None,
+    min_precision: float = 0.0,
+    require: Iterable[str] = (),
+    forbid: Iterable[str] = (),
+    backend: Backend = "auto",
+) -> Captioner:
     """Load a model bundle, the default one if none is named.
 
-    This version ships no whole model and cannot read one: it says so, and captions nothing.
+    - `bundle`: a directory, a zip, or `hf://OWNER/NAME` (extra `hf`).
+    - `threads`: of the networks; all available cores unless given.
+    - `n_best`: how many of the best sentences a caption keeps, with their scores.
+    - `beam_width`: of the search; the bundle's own unless given.
+    - `min_precision`: sentences build only on words of at least this precision.
+    - `require`, `forbid`: words that every caption must or must not use.
+    - `backend`: of the search; `auto` takes numba where it is installed, numpy otherwise.
     """
-    asked = f"cannot load {os.fspath(bundle)!r}: " if bundle is not None else ""
-    raise BundleError(
-        f"{asked}sightwords {__version__} carries no trained model yet that writes sentences, so "
-        "it cannot caption; what works today: 'sightwords words PHOTOGRAPH' says what it shows, "
-        "'sightwords evaluate' scores captions, 'sightwords data inspect' looks into a corpus"
-    )
+    from sightwords.words.detector import pool
+    from sightwords.words.offered import Offer
+
+    with open_bundle(bundle) as opened, ThreadPoolExecutor(3) as workers:
+        config = _searching(opened.config(), beam_width)
+        detecting = workers.submit(opened.detector, threads=threads)
+        choosing = workers.submit(opened.chooser, threads=threads, n_best=n_best)
+        generator = opened.generator(config.generation, backend=backend)
+        detector, chooser = detecting.result(), choosing.result()
+        offer = Offer(
+            detector,
+            known=frozenset(generator.model.vocabulary.words),
+            minimum_prob=config.language.attribute_threshold,
+        )
+        captioner = Captioner(
+            detector,
+            pool,
+            offer,
+            generator,
+            chooser,
+            vocabulary=detector.vocabulary.words,
+            fingerprint=opened.manifest.fingerprint,
+        )
+    return captioner.asking(require=require, forbid=forbid, min_precision=min_precision)
+
+
+def _searching(config: Config, beam_width: int | None) -> Config:
+    if beam_width is None:
+        return config
+    return replace(config, generation=replace(config.generation, beam_width=beam_width))
+
+
+def _words(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip().lower() for word in words))
 
 
 def _timed(seconds: dict[str, float], stage: str, run: Callable[[], T]) -> T:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Literal
 
@@ -68,6 +68,17 @@ class Generator:
         """Load a language model's directory and prepare it."""
         model = MaxEnt.load(directory)
         return cls.of(model, config, constraints=constraints, backend=backend)
+
+    def asking(self, constraints: Constraints) -> Generator:
+        """The same search under these constraints, whose words are checked at once."""
+        any_word = {self.model.vocabulary.words[0]: 1.0}
+        pose(
+            any_word,
+            self.model.vocabulary,
+            constraints=constraints,
+            maximum_length=self.config.maximum_length,
+        )
+        return replace(self, constraints=constraints)
 
     def __call__(self, words: DetectedWords) -> MBest:
         """The M-best sentences of one image; a constraint that cannot be met is logged."""

@@ -285,7 +285,7 @@ def padded_table(
     >>> padded_table(np.array([1, 2, 3, 4], dtype=np.int8), 2).tolist()
     [1, 2, 3, 4, 1, 2]
     """
-    return np.concatenate([table, np.resize(table, outcomes)])
+    return np.concatenate([table, np.resize(table[:outcomes], outcomes)])
 
 
 def _as_bool(remaining: npt.NDArray[Any], size: int) -> npt.NDArray[np.bool_]:

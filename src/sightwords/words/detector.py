@@ -66,16 +66,18 @@ class Detector:
         *,
         threads: int | None = None,
         calibrated: bool = True,
+        verify: bool = True,
         config: CalibrationConfig | None = None,
     ) -> Detector:
         """Read a detector directory, the one inside the package if none is named.
 
-        `calibrated=False` is for one whose calibration is not fitted yet.
+        `calibrated=False` is for one whose calibration is not fitted yet, `verify=False` for one
+        whose files were compared with their sums already, as those of a bundle are.
         """
         folder = Path(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; give one that training has written")
-        spec = DetectorSpec.load(folder)
+        spec = DetectorSpec.load(folder, verify=verify)
         try:
             vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
         except VocabularyError as error:  # inside a bundle it is the bundle that is at fault

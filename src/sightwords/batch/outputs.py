@@ -1,0 +1,167 @@
+"""From the journal's records to files: JSONL, COCO results, CSV, or a text file a photograph.
+
+A results file appears under its name only when it is whole. Sidecars appear one by one, each whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Literal, get_args
+
+from sightwords.batch.records import Record
+from sightwords.corpus.folder import is_image_name
+from sightwords.errors import InputError
+from sightwords.files import atomic_path, write_text
+
+Format = Literal["jsonl", "coco", "csv", "txt"]
+FORMATS: tuple[str, ...] = get_args(Format)
+SIDECARS: frozenset[str] = frozenset(("txt",))
+"""Formats that write a file a photograph into a folder."""
+
+_CSV_FIELDS = ("id", "caption", "confidence", "words")
+
+
+def format_of(out: str) -> Format:
+    """The format that a file name asks for; a name without ending is a folder of sidecars.
+
+    >>> [format_of(name) for name in ("captions.jsonl", "results.json", "c.csv", "captions")]
+    ['jsonl', 'coco', 'csv', 'txt']
+    """
+    endings: dict[str, Format] = {
+        ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".csv": "csv", "": "txt",
+    }  # fmt: skip
+    ending = Path(out).suffix.lower()
+    if ending not in endings:
+        raise InputError(
+            f"{out}: the ending {ending!r} names no format; end it in .jsonl, .json (COCO results) "
+            f"or .csv, or give --format {'|'.join(FORMATS)}"
+        )
+    return endings[ending]
+
+
+def write_results(path: Path, kind: Format, records: Iterable[Record]) -> None:
+    """Write captions as one file, whole or not at all."""
+    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        _WRITERS[kind](stream, records)
+
+
+def read_results(path: Path, kind: Format) -> Iterator[Record]:
+    """What an earlier run wrote, as records: the images that need no caption any more."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if kind == "coco":
+            yield from ({**r, "id": str(r.pop("image_id"))} for r in json.loads(text))
+        elif kind == "csv":
+            yield from map(_from_csv, csv.DictReader(io.StringIO(text, newline="")))
+        else:
+            yield from (json.loads(line) for line in text.splitlines() if line)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path}: is not a {kind} file that a batch has written ({error!r}); give another "
+            "--out, or replace it with --overwrite always"
+        ) from error
+
+
+def write_errors(path: Path, records: Iterable[Record]) -> None:
+    """List the photographs that could not be captioned, one JSON object a line; none, no file."""
+    lines = [json.dumps(record, ensure_ascii=True) + "\n" for record in records]
+    if lines:
+        write_text(path, "".join(lines))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sidecar_name(image_id: str, taken: set[str]) -> str:
+    """Where a photograph's text goes below the output folder: the source's tree again.
+
+    `a.jpg` gets `a.txt`, as tools that train on captions expect; a later `a.png` beside it gets
+    `a.png.txt`. Names given out are added to `taken`.
+
+    >>> taken = set()
+    >>> [sidecar_name(name, taken) for name in ("2019/dog.jpg", "2019/dog.png", "../cat.jpg")]
+    ['2019/dog.txt', '2019/dog.png.txt', 'cat.txt']
+    """
+    inside = PurePosixPath(image_id.replace("\\", "/"))
+    if inside.is_absolute() or ".." in inside.parts or ":" in inside.parts[0]:
+        inside = PurePosixPath(inside.name)  # a list may name photographs anywhere
+    short = inside.with_suffix(".txt") if is_image_name(inside.name) else None
+    long = inside.with_name(f"{inside.name}.txt")
+    name = (short if short is not None and str(short) not in taken else long).as_posix()
+    while name in taken:
+        name = name.removesuffix(".txt") + "-2.txt"
+    taken.add(name)
+    return name
+
+
+def write_sidecar(path: Path, caption: str, *, keep: bool) -> str | None:
+    """Write one caption as one line of text; what is wrong, where `keep` forbids to replace one."""
+    text = caption + "\n"
+    if keep and path.exists():
+        # An equal one is what a run that was killed has left.
+        if path.read_bytes() == text.encode("utf-8"):
+            return None
+        return f"{path}: is there already and was left as it is; replace it with --overwrite always"
+    write_text(path, text)
+    return None
+
+
+def result_id(image_id: str) -> int | str:
+    """COCO's number, where the id is one; else the id.
+
+    >>> result_id("000000000009"), result_id("COCO_val2014_000000000009.jpg"), result_id("a.jpg")
+    (9, 9, 'a.jpg')
+    """
+    stem = PurePosixPath(image_id).stem if is_image_name(image_id) else image_id
+    digits = stem.rpartition("_")[2] if stem.startswith("COCO_") else stem
+    return int(digits) if digits.isdecimal() and digits.isascii() else image_id
+
+
+def _jsonl(stream: BinaryIO, records: Iterable[Record]) -> None:
+    for record in records:
+        stream.write(_utf8(json.dumps(record, ensure_ascii=False)) + b"\n")
+
+
+def _coco(stream: BinaryIO, records: Iterable[Record]) -> None:
+    """The form of the COCO tools: nothing but ids and captions."""
+    between = b"["
+    for record in records:
+        result = {"image_id": result_id(record["id"]), "caption": record["caption"]}
+        stream.write(between + _utf8(json.dumps(result, ensure_ascii=False)))
+        between = b",\n"
+    stream.write(b"]\n" if between != b"[" else b"[]\n")
+
+
+def _csv(stream: BinaryIO, records: Iterable[Record]) -> None:
+    text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV_FIELDS)
+    for record in records:
+        used = " ".join(word["word"] for word in record.get("words", ()) if word["used"])
+        writer.writerow([record["id"], record["caption"], record["confidence"], used])
+    text.flush()
+    text.detach()
+
+
+def _from_csv(row: dict[str, Any]) -> Record:
+    words = [{"word": word, "used": True} for word in row["words"].split()]
+    return {
+        "id": row["id"],
+        "caption": row["caption"],
+        "confidence": float(row["confidence"]),
+        "words": words,
+    }
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+_WRITERS: dict[str, Callable[[BinaryIO, Iterable[Record]], None]] = {
+    "jsonl": _jsonl,
+    "coco": _coco,
+    "csv": _csv,
+}

@@ -1,0 +1,54 @@
+"""A caption as JSON: what `sightwords caption --json` and `sightwords batch` write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightwords.types import Box, Caption, CaptionWord, RankedHypothesis
+
+Record = dict[str, Any]
+
+
+def caption_record(caption: Caption, *, n_best: int = 0, words: bool = True) -> Record:
+    """Caption, confidence, the detected words, and the best sentences with their scores.
+
+    Numbers are rounded to five digits: the rest is noise, and files stay small.
+    """
+    record: Record = {"caption": caption.text, "confidence": round(caption.confidence, 5)}
+    if words:
+        record["words"] = [word_record(word) for word in caption.words]
+    if n_best:
+        record["n_best"] = [_sentence_record(ranked) for ranked in caption.n_best[:n_best]]
+        record["weights"] = _rounded(caption.weights)
+    return record
+
+
+def word_record(word: CaptionWord) -> Record:
+    """One detected word; `box` is x0, y0, x1, y1 in fractions of the upright image."""
+    detected = word.detected
+    return {
+        "word": detected.word,
+        "prob": round(detected.prob, 5),
+        "precision": round(detected.precision, 5),
+        "box": _corners(detected.box),
+        "used": word.used,
+    }
+
+
+def _sentence_record(ranked: RankedHypothesis) -> Record:
+    return {
+        "caption": " ".join(ranked.hypothesis.tokens),
+        "score": round(ranked.score, 5),
+        "features": _rounded(ranked.features),
+    }
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 5) for name, value in values.items()}
+
+
+def _corners(box: Box | None) -> list[float] | None:
+    if box is None:
+        return None
+    return [round(value, 4) for value in (box.x0, box.y0, box.x1, box.y1)]

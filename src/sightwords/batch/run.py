@@ -1,0 +1,264 @@
+"""Many photographs -> captions on disk; killed at any moment and run again, nothing is lost.
+
+source -> items -> captioned in parallel -> journal -> results file, or sidecars as it goes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+from sightwords._version import __version__
+from sightwords.batch.journal import Journal
+from sightwords.batch.outputs import (
+    SIDECARS,
+    Format,
+    read_results,
+    result_id,
+    sidecar_name,
+    write_errors,
+    write_results,
+    write_sidecar,
+)
+from sightwords.batch.records import Record
+from sightwords.batch.sources import Item, Source
+from sightwords.batch.workers import MakeCaptioner, captioned
+from sightwords.bundle import open_bundle
+from sightwords.errors import InputError
+from sightwords.pipeline import load
+from sightwords.runtime import available_cores
+
+Overwrite = Literal["never", "missing", "always"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions:
+    """What a batch is asked for."""
+
+    out: Path
+    """The results file, or the folder of the sidecars."""
+    format: Format = "jsonl"
+    bundle: str | None = None
+    """None: the one inside the package."""
+    overwrite: Overwrite = "never"
+    """What is there already: `never` touched, kept with what is `missing` added, or `always`
+    replaced."""
+    resume: bool = False
+    """Go on where an earlier run was killed."""
+    workers: int | None = None
+    """Processes; None: one for each core."""
+    n_best: int = 0
+    """Sentences to keep beside the caption, in JSONL."""
+    min_precision: float = 0.0
+    require: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+
+    @property
+    def sidecars(self) -> bool:
+        """Whether each photograph gets a file of its own."""
+        return self.format in SIDECARS
+
+    @property
+    def journal(self) -> Path:
+        """What is done so far."""
+        if self.sidecars:
+            return self.out / ".sightwords-batch.part"
+        return self.out.with_name(f"{self.out.name}.part")
+
+    @property
+    def errors(self) -> Path:
+        """Photographs that could not be captioned."""
+        if self.sidecars:
+            return self.out / "sightwords-errors.jsonl"
+        return self.out.with_name(f"{self.out.name}.errors.jsonl")
+
+    def settings(self, fingerprint: str) -> dict[str, Any]:
+        """All that the records depend on: a run is resumed with the same only."""
+        return {
+            "sightwords": __version__,
+            "bundle": fingerprint,
+            "format": self.format,
+            "n_best": self.n_best,
+            "min_precision": self.min_precision,
+            "require": list(self.require),
+            "forbid": list(self.forbid),
+        }
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a batch is."""
+
+    total: int | None
+    done: int = 0
+    """Photographs dealt with, those of earlier runs included."""
+    failed: int = 0
+    kept: int = 0
+    """Of those done, the ones that this run did not have to caption."""
+    started: float = field(default_factory=monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start of this run."""
+        return monotonic() - self.started
+
+    @property
+    def images_a_second(self) -> float:
+        """Of this run."""
+        return (self.done - self.kept) / max(self.seconds, 1e-9)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None while it cannot be told."""
+        if self.total is None or self.done <= self.kept:
+            return None
+        return max(0, self.total - self.done) / self.images_a_second
+
+
+def run_batch(
+    source: Source,
+    options: BatchOptions,
+    *,
+    make: MakeCaptioner | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Caption every photograph of a source; `make` loads another system than the bundle's.
+
+    Afterwards the results, and the errors if there are any, are whole and in the source's order.
+    """
+    progress = Progress(source.count)
+    if _finished(options):
+        return progress
+    with open_bundle(options.bundle) as bundle:
+        fingerprint = bundle.manifest.fingerprint
+        # A zip is unpacked once, for all processes.
+        if make is None:
+            make = partial(
+                load,
+                bundle.directory,
+                threads=1,
+                n_best=max(1, options.n_best),
+                min_precision=options.min_precision,
+                require=options.require,
+                forbid=options.forbid,
+            )
+        journal = _journal(options, options.settings(fingerprint))
+        job = _Job(source, options, journal, progress, on_progress or (lambda _: None))
+        try:
+            job.fill(make)
+        except BaseException:
+            journal.close()
+            raise
+    _finish(job)
+    return progress
+
+
+def _finished(options: BatchOptions) -> bool:
+    """Refuse to write over anything unasked; whether a resumed run has nothing left to do."""
+    begun = options.journal.exists()
+    if begun and not options.resume and options.overwrite != "always":
+        raise InputError(
+            f"{options.journal}: an unfinished batch is there; go on with it by --resume, or start "
+            "anew with --overwrite always"
+        )
+    if options.sidecars or begun or not options.out.exists():
+        return False
+    if options.resume and options.overwrite == "never":
+        return True
+    if options.overwrite == "never":
+        raise InputError(
+            f"{options.out}: is there already; add what it lacks with --overwrite missing, replace "
+            "it with --overwrite always, or give another --out"
+        )
+    return False
+
+
+def _journal(options: BatchOptions, settings: Mapping[str, Any]) -> Journal:
+    if options.resume and options.journal.exists():
+        return Journal.resume(options.journal, settings)
+    known: Iterator[Record] = iter(())
+    if options.overwrite == "missing" and not options.sidecars and options.out.exists():
+        known = read_results(options.out, options.format)
+    return Journal.start(options.journal, settings, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run: what it captions, where it keeps it, whom it tells."""
+
+    source: Source
+    options: BatchOptions
+    journal: Journal
+    progress: Progress
+    tell: Callable[[Progress], None]
+    order: list[str] = field(default_factory=list)
+    """The ids of all items, as they come."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Each one's sidecar, or where its image is."""
+
+    def fill(self, make: MakeCaptioner) -> None:
+        """Caption what the journal lacks."""
+        workers = self.options.workers or available_cores()
+        n_best = self.options.n_best
+        for record in captioned(self.missing(), make, workers=workers, n_best=n_best):
+            if self.options.sidecars and "error" not in record:
+                record = _beside(record, self.options, self.names)
+            self.journal.add(record)
+            self.progress.done += 1
+            self.tell(self.progress)
+
+    def missing(self) -> Iterator[Item]:
+        """The items that are not done; the others are counted."""
+        for item in _named(self.source.read(), self.options, self.names):
+            done = item.id in self.journal
+            if done or not self._has_sidecar(item):
+                self.order.append(item.id)
+            if not done and not self._has_sidecar(item):
+                yield item
+                continue
+            self.progress.kept += 1
+            self.progress.done += 1
+            self.tell(self.progress)
+
+    def _has_sidecar(self, item: Item) -> bool:
+        """Whether it needs no caption because it has one beside it."""
+        options = self.options
+        wanted = options.sidecars and options.overwrite == "missing"
+        return wanted and (options.out / self.names[item.id]).exists()
+
+
+def _named(items: Iterator[Item], options: BatchOptions, names: dict[str, str]) -> Iterator[Item]:
+    """Items under the ids of the output, none twice; `names` gets each one's file name."""
+    taken: set[str] = set()
+    for item in items:
+        written = str(result_id(item.id)) if options.format == "coco" else item.id
+        if written in names:
+            raise InputError(
+                f"{item.image}: would be image {written} in the results, and so is "
+                f"{names[written]}; write --format jsonl, which keeps folders apart"
+            )
+        names[written] = sidecar_name(item.id, taken) if options.sidecars else str(item.image)
+        yield Item(written, item.image)
+
+
+def _beside(record: Record, options: BatchOptions, names: Mapping[str, str]) -> Record:
+    """Write a sidecar; the record of the photograph, or of what stood in the way."""
+    path = options.out / names[record["id"]]
+    wrong = write_sidecar(path, record["caption"], keep=options.overwrite == "never")
+    return {"id": record["id"], "error": wrong} if wrong else record
+
+
+def _finish(job: _Job) -> None:
+    """Write the files from the journal, each whole or not at all, then remove it."""
+    options, journal = job.options, job.journal
+    failed = [record for record in journal.records(job.order) if "error" in record]
+    job.progress.failed = len(failed)
+    write_errors(options.errors, failed)
+    if not options.sidecars:
+        sound = (record for record in journal.records(job.order) if "error" not in record)
+        write_results(options.out, options.format, sound)
+    journal.remove()

@@ -1,0 +1,130 @@
+"""Which photographs a batch has: a folder, a list, shards, a COCO file -> a stream of items.
+
+    a folder              every image below it, by name; the id is the path below the folder
+    a folder of shards    NAME-{00..12}.tar, one shard or a pattern: every image in them
+    list.txt, or -        one path a line
+    a COCO or Karpathy file, a manifest (.jsonl, .csv), ...: every image that it names
+
+Each image comes once, in a fixed order. Nothing is decoded here.
+"""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightwords.corpus.folder import is_image_name
+from sightwords.corpus.open import open_corpus
+from sightwords.corpus.shards import SHARD_NAME
+from sightwords.corpus.shards import split_name as split_member
+from sightwords.corpus.sources import expand, is_url
+from sightwords.errors import CorpusError
+from sightwords.types import ImageRef
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One photograph to caption."""
+
+    id: str
+    image: ImageRef
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stream of items that can be read again, and how many there are."""
+
+    read: Callable[[], Iterator[Item]]
+    count: int | None = None
+    """None where only reading to the end would tell."""
+
+
+def open_source(
+    source: str,
+    *,
+    images: str | None = None,
+    on_problem: Callable[[object], None] | None = None,
+) -> Source:
+    """Recognise a source; `images` is the folder of the images that a COCO file or list names.
+
+    `on_problem` hears of records that name no readable image.
+    """
+    path = Path(source)
+    if source == "-":
+        return _listed(sys.stdin.read().splitlines(), images or ".")
+    if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
+        return _folder(path)
+    if path.is_file() and is_image_name(source):
+        return _listed([path.name], str(path.parent))
+    if path.is_file() and path.suffix.lower() in (".txt", ".lst"):
+        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+        return _listed(lines, images or str(path.parent))
+    return _corpus(source, images, on_problem)
+
+
+def _folder(folder: Path) -> Source:
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if is_image_name(path.name)
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
+    if not names:
+        raise CorpusError(f"{folder}: holds no images; give a folder of photographs or shards")
+    items = [Item(name, ImageRef(str(folder / name))) for name in names]
+    return Source(lambda: iter(items), len(items))
+
+
+def _listed(lines: Iterable[str], base: str) -> Source:
+    """Paths, relative to `base` or to where the command runs; blank lines and repeats dropped."""
+    names = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if not names:
+        raise CorpusError("the list names no photographs; give one path a line")
+    items = [Item(name, ImageRef(_located(name, base))) for name in names]
+    return Source(lambda: iter(items), len(items))
+
+
+def _located(name: str, base: str) -> str:
+    beside = Path(base) / name
+    return name if is_url(name) or not beside.exists() else str(beside)
+
+
+def _corpus(source: str, images: str | None, on_problem: Callable[[object], None] | None) -> Source:
+    corpus = open_corpus(source, images=images, need_captions=False, on_problem=on_problem)
+
+    def read() -> Iterator[Item]:
+        seen: set[str] = set()
+        for example in corpus:
+            if example.image is None:
+                raise CorpusError(
+                    f"{source}: names images but no folder holds them; give it with --images"
+                )
+            if example.id not in seen:
+                seen.add(example.id)
+                yield Item(example.id, example.image)
+
+    return Source(read, _count_members(source))
+
+
+def _count_members(source: str) -> int | None:
+    """How many images some local shards hold, read off their headers; None where unknown."""
+    path = Path(source)
+    shards = (
+        sorted(str(p) for p in path.iterdir() if SHARD_NAME.search(p.name))
+        if path.is_dir()
+        else expand(source)
+    )
+    if not all(name.endswith(".tar") and Path(name).is_file() for name in shards):
+        return None
+    keys = set()
+    try:
+        for shard in shards:
+            with tarfile.open(shard, "r:") as opened:
+                keys |= {split_member(m.name)[0] for m in opened if is_image_name(m.name)}
+    except (tarfile.TarError, OSError):
+        return None
+    return len(keys)

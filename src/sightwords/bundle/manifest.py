@@ -1,0 +1,182 @@
+"""`bundle.json`: what a bundle is, and the SHA-256 sum of every file in it.
+
+A bundle directory holds
+
+    bundle.json           this module
+    words/                section 3: network, vocabulary, calibration
+    language/             section 4: the maximum entropy language model
+    rerank/               section 5: weights of MERT, and the confidence model
+    dmsm/                 section 5.1, optional
+    grounded/             a second language model that sees the image, optional
+    config.resolved.toml  every setting that made it
+
+Only JSON, TOML, ONNX, NumPy archives without objects, and text: nothing that can carry code. A
+file of any other kind is refused, so no pickle is ever opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sightwords._version import __version__
+from sightwords.errors import BundleError
+from sightwords.files import write_text
+
+FORMAT = "sightwords-bundle"
+VERSION = 1
+"""The newest format this version reads, and the one it writes."""
+MANIFEST_NAME = "bundle.json"
+
+PARTS = ("words", "language", "rerank", "dmsm", "grounded")
+NEEDED = ("words", "language", "rerank")
+ENDINGS = frozenset((".json", ".toml", ".onnx", ".npz", ".txt", ".md"))
+"""Kinds of file a bundle may hold; none of them is executed or unpickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a bundle."""
+
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The contents of `bundle.json`."""
+
+    name: str
+    licence: str
+    files: Mapping[str, File]
+    """Path inside the bundle, with slashes -> its sum and size; sorted by path."""
+    sightwords: str = __version__
+    """The version that wrote it."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Where it comes from: data, commands, dates; free in form."""
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    """What it reached, by data set and metric; free in form."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The stages it holds, in the order of `PARTS`."""
+        held = {PurePosixPath(path).parts[0] for path in self.files if "/" in path}
+        return tuple(part for part in PARTS if part in held)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files together."""
+        return sum(file.size_bytes for file in self.files.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """A sum over all sums: two bundles with one fingerprint caption alike."""
+        lines = (f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def save(self, directory: Path) -> None:
+        """Write `bundle.json`."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        text = json.dumps(document, indent=1, ensure_ascii=False)
+        write_text(directory / MANIFEST_NAME, text + "\n")
+
+
+def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
+    """Read and check what stands in a `bundle.json`; `where` names the bundle in errors."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:  # bad UTF-8 and bad JSON alike
+        raise BundleError(
+            f"{where}: its {MANIFEST_NAME} is not JSON ({error}); fetch the bundle again"
+        ) from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BundleError(
+            f"{where}: its {MANIFEST_NAME} does not say it is a {FORMAT!r}; give a bundle that "
+            "sightwords has written"
+        )
+    _refuse_other_versions(document, where)
+    files = {
+        _safe(path, where): _file(entry, path, where)
+        for path, entry in sorted(_take(document, "files", dict, where).items())
+    }
+    manifest = Manifest(
+        name=_take(document, "name", str, where),
+        licence=_take(document, "licence", str, where),
+        sightwords=_take(document, "sightwords", str, where),
+        provenance=_take(document, "provenance", dict, where),
+        scores=_take(document, "scores", dict, where),
+        files=files,
+    )
+    missing = [part for part in NEEDED if part not in manifest.parts]
+    if missing:
+        raise BundleError(
+            f"{where}: bundle {manifest.name!r} lists no files under {missing[0]}/; a bundle holds "
+            f"at least {', '.join(NEEDED)}"
+        )
+    return manifest
+
+
+def _refuse_other_versions(document: Mapping[str, Any], where: str) -> None:
+    version = document.get("version")
+    if type(version) is not int or version < 1:
+        raise BundleError(f"{where}: version is {version!r}; expected a whole number from 1")
+    if version > VERSION:
+        raise BundleError(
+            f"{where}: bundle {document.get('name')!r} is of format {version}, written by "
+            f"sightwords {document.get('sightwords')}; this is sightwords {__version__}, which "
+            f"reads up to format {VERSION}; upgrade with: pip install --upgrade sightwords"
+        )
+
+
+def _take(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
+    value = document.get(key)
+    if type(value) is not kind:
+        raise BundleError(
+            f"{where}: its {MANIFEST_NAME} has {value!r:.60} under {key!r}; expected "
+            f"{'an object' if kind is dict else 'text'}: fetch the bundle again"
+        )
+    return value
+
+
+def _file(entry: Any, path: str, where: str) -> File:
+    if isinstance(entry, dict) and set(entry) == {"sha256", "size_bytes"}:
+        sha256, size = entry["sha256"], entry["size_bytes"]
+        if isinstance(sha256, str) and len(sha256) == 64 and type(size) is int and size >= 0:
+            return File(sha256, size)
+    raise BundleError(
+        f"{where}: its {MANIFEST_NAME} says {entry!r:.80} of {path!r}; expected a sha256 of 64 "
+        "digits and a size_bytes: fetch the bundle again"
+    )
+
+
+def _safe(path: str, where: str) -> str:
+    """A relative path that stays inside the bundle, of a kind a bundle may hold."""
+    parts = path.split("/")
+    if "\\" in path or ":" in path or not all(parts) or {".", ".."} & set(parts):
+        raise BundleError(
+            f"{where}: its {MANIFEST_NAME} lists {path!r}, which may lie outside the bundle; "
+            "do not use this bundle"
+        )
+    refuse_kind(path, where)
+    return path
+
+
+def refuse_kind(path: str, where: str) -> None:
+    """Refuse a file that is not plain data.
+
+    >>> refuse_kind("words/network.pt", "mine")
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.BundleError: mine: holds words/network.pt; a bundle holds plain data only \
+(.json, .md, .npz, .onnx, .toml, .txt), never pickles: take it out
+    """
+    name = PurePosixPath(path)
+    if name.suffix not in ENDINGS and name.name != "LICENSE":
+        raise BundleError(
+            f"{where}: holds {path}; a bundle holds plain data only "
+            f"({', '.join(sorted(ENDINGS))}), never pickles: take it out"
+        )

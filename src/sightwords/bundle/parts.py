@@ -1,0 +1,76 @@
+"""The stages of a bundle, loaded: words (section 3), language (4), rerank with its models (5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightwords.bundle.manifest import Manifest
+from sightwords.config import Config, GenerationConfig, load_config
+from sightwords.errors import BundleError, InputError
+from sightwords.settings import RESOLVED_NAME
+
+if TYPE_CHECKING:
+    from sightwords.language.generate import Backend, Generator
+    from sightwords.rerank.chooser import Chooser
+    from sightwords.words.detector import Detector
+
+DEFAULT_BUNDLE = Path(__file__).parents[1] / "default_bundle"
+"""The bundle inside the package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle directory whose files have been compared with their sums (`open_bundle`)."""
+
+    directory: Path
+    manifest: Manifest
+    where: str
+    """What errors call it: the directory, zip or address that was asked for."""
+
+    def config(self) -> Config:
+        """Every setting that made it; the defaults where it does not say."""
+        if RESOLVED_NAME not in self.manifest.files:
+            return Config()
+        try:
+            return load_config(self.directory / RESOLVED_NAME)
+        except InputError as error:
+            raise BundleError(f"{self.where}: {error}") from error
+
+    def detector(self, *, threads: int | None = None, verify: bool = False) -> Detector:
+        """Section 3; `verify` compares the detector's own sums, which `open_bundle` makes idle."""
+        from sightwords.words.detector import Detector
+
+        return Detector.load(
+            self.directory / "words",
+            threads=threads,
+            verify=verify,
+            config=self.config().calibration,
+        )
+
+    def generator(
+        self, config: GenerationConfig | None = None, *, backend: Backend = "auto"
+    ) -> Generator:
+        """Section 4."""
+        from sightwords.language.generate import Generator
+
+        chosen = config or self.config().generation
+        return Generator.load(self.directory / "language", chosen, backend=backend)
+
+    def chooser(self, *, threads: int | None = None, n_best: int = 5) -> Chooser:
+        """Section 5, with the models that its weights ask for."""
+        from sightwords.rerank.chooser import Chooser
+
+        return Chooser.load(self.directory, threads=threads, n_best=n_best)
+
+    def check(self) -> None:
+        """Load every stage once, so that parts of different systems are not sealed together."""
+        detector = self.detector(threads=1, verify=True)
+        known = self.generator(backend="numpy").model.vocabulary
+        self.chooser(threads=1)
+        if not any(word in known for word in detector.vocabulary.words):
+            raise BundleError(
+                f"{self.where}: the language model knows none of the {len(detector.vocabulary)} "
+                "words that the detector finds; put together parts trained on one vocabulary"
+            )

@@ -1,0 +1,78 @@
+"""Finished stages in a directory -> a bundle; a bundle -> a zip, and back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sightwords.bundle.manifest import MANIFEST_NAME, NEEDED, Manifest, refuse_kind
+from sightwords.bundle.parts import Bundle
+from sightwords.bundle.store import files_of, open_bundle, sum_of, unzip
+from sightwords.errors import BundleError
+from sightwords.files import atomic_path
+
+Place = str | os.PathLike[str]
+
+
+def seal(
+    directory: Place,
+    *,
+    name: str,
+    licence: str,
+    provenance: Mapping[str, Any] | None = None,
+    scores: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Write `bundle.json` over all files of a directory, after loading every stage once."""
+    folder = Path(directory)
+    for part in NEEDED:
+        if not (folder / part).is_dir():
+            raise BundleError(
+                f"{folder}: has no directory {part}/; a bundle holds at least {', '.join(NEEDED)}"
+            )
+    paths = files_of(folder)
+    for path in paths:
+        refuse_kind(path, str(folder))
+    manifest = Manifest(
+        name=name,
+        licence=licence,
+        provenance=provenance or {},
+        scores=scores or {},
+        files={path: sum_of(folder / path, str(folder)) for path in paths},
+    )
+    Bundle(folder, manifest, str(folder)).check()
+    manifest.save(folder)
+    return manifest
+
+
+def pack(directory: Place, archive: Place) -> Manifest:
+    """A bundle directory -> a zip; the same bytes for the same files, whenever it is made."""
+    with open_bundle(directory) as bundle, atomic_path(archive) as temporary:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as stored:
+            for path in (MANIFEST_NAME, *bundle.manifest.files):
+                entry = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                stored.writestr(entry, (bundle.directory / path).read_bytes())
+        return bundle.manifest
+
+
+def unpack(archive: Place, directory: Place) -> Manifest:
+    """A zip -> a bundle directory, which must not be there yet; verified."""
+    target = Path(directory)
+    if target.exists():
+        raise BundleError(f"{target}: is there already; name a directory that is not")
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        unzip(Path(archive), partial)
+        with open_bundle(partial) as bundle:
+            manifest = bundle.manifest
+        partial.replace(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest

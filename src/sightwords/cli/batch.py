@@ -1,0 +1,161 @@
+"""`sightwords batch SOURCE --out FILE`: captions of many photographs, in a run that may die."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from sightwords.cli.caption import add_wishes
+from sightwords.cli.help import HelpFormatter
+
+if TYPE_CHECKING:
+    from sightwords.batch import Progress
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb."""
+    parser = subparsers.add_parser(
+        "batch",
+        help="caption a folder, a list or shards of photographs into a file",
+        description="Caption many photographs into one file, or a text file a photograph. All "
+        "cores are used. A run that was killed goes on with --resume and ends with what an "
+        "unbroken run would have written. Photographs that cannot be read are listed in "
+        "FILE.errors.jsonl and do not stop the run.",
+        epilog="example: sightwords batch holiday --out captions.jsonl\n"
+        "example: sightwords batch holiday --out captions.csv --resume\n"
+        "example: sightwords batch 'shards/coco-{00..04}.tar' --out results.json\n"
+        "example: sightwords batch captions_val2014.json --images val2014 --out results.json\n"
+        "example: sightwords batch holiday --out holiday --format txt --overwrite missing",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="a folder (with all below it), a .txt list of paths, - for a list on stdin, "
+        "webdataset shards, a COCO file or another corpus",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="a .jsonl, .json (COCO results) or .csv file; a folder for text files",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "coco", "csv", "txt"),
+        help="of the output (default: by the ending of FILE)",
+    )
+    parser.add_argument(
+        "--images", metavar="DIR", help="where the images that a list or COCO file names are"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where an earlier run was killed"
+    )
+    parser.add_argument(
+        "--overwrite",
+        choices=("never", "missing", "always"),
+        default="never",
+        help="what is there already: never touched (default), kept with what is missing added, or "
+        "always replaced",
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one for each core)"
+    )
+    parser.add_argument(
+        "--n-best", type=int, default=0, metavar="N", help="also keep the N best sentences (JSONL)"
+    )
+    add_wishes(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Caption, and say at the end how it went."""
+    from sightwords.batch import BatchOptions, format_of, open_source, run_batch
+
+    if args.workers is not None and args.workers < 1:
+        args.parser.error(f"--workers {args.workers}: give 1 or more")
+    if args.n_best < 0:
+        args.parser.error(f"--n-best {args.n_best}: give 0 or more")
+    options = BatchOptions(
+        out=args.out,
+        format=args.format or format_of(str(args.out)),
+        bundle=args.bundle,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        workers=args.workers,
+        n_best=args.n_best,
+        min_precision=args.min_precision,
+        require=tuple(args.require),
+        forbid=tuple(args.forbid),
+    )
+    problems: list[object] = []
+    source = open_source(args.source, images=args.images, on_problem=problems.append)
+    show = _Bar()
+    try:
+        progress = run_batch(source, options, on_progress=show)
+    except KeyboardInterrupt:
+        print(f"\nsightwords: stopped after {show.done}; go on with --resume", file=sys.stderr)
+        return 130
+    finally:
+        show.end()
+    for problem in problems[:10]:
+        print(f"sightwords: {problem}", file=sys.stderr)
+    print(f"sightwords: {_summary(progress, options.out, options.errors)}", file=sys.stderr)
+    return 1 if progress.failed or problems else 0
+
+
+def _summary(progress: Progress, out: Path, errors: Path) -> str:
+    if progress.done == 0:
+        return f"{out} is whole already: nothing to do (--overwrite missing adds new photographs)"
+    new = progress.done - progress.kept
+    text = f"{new} photographs in {progress.seconds:.1f} s, {progress.images_a_second:.1f} a second"
+    if progress.kept:
+        text += f"; {progress.kept} were there before"
+    if progress.failed:
+        text += f"; {progress.failed} failed: see {errors}"
+    return f"{text}; written: {out}"
+
+
+class _Bar:
+    """Progress on stderr: a line that is redrawn on a terminal, else a line every half minute."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._terminal = sys.stderr.isatty()
+        self._next = monotonic() + (0.0 if self._terminal else 30.0)
+
+    def __call__(self, progress: Progress) -> None:
+        self.done = progress.done
+        if monotonic() < self._next:
+            return
+        self._next = monotonic() + (0.2 if self._terminal else 30.0)
+        start, end = ("\r\033[K", "") if self._terminal else ("", "\n")
+        print(f"{start}{progress_line(progress)}", end=end, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the terminal's line clean."""
+        if self._terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def progress_line(progress: Progress) -> str:
+    """How far, how fast, and how long still."""
+    of = f" of {progress.total}" if progress.total is not None else ""
+    text = f"{progress.done}{of} photographs, {progress.images_a_second:.1f} a second"
+    left = progress.seconds_left
+    return text if left is None else f"{text}, {_duration(left)} left"
+
+
+def _duration(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _duration(3725), _duration(59.6)
+    ('1:02:05', '1:00')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

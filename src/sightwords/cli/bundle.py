@@ -1,0 +1,188 @@
+"""`sightwords bundle info|verify|pack|seal`: model bundles looked at, checked, packed, made."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightwords.cli.help import HelpFormatter
+from sightwords.errors import InputError
+
+if TYPE_CHECKING:
+    from sightwords.bundle import Manifest
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the verb and its four actions."""
+    parser = subparsers.add_parser(
+        "bundle",
+        help="look at, verify, pack or seal a model bundle",
+        description="A bundle is one directory, or a zip of it, with a whole captioning system.",
+        epilog="example: sightwords bundle info\n"
+        "example: sightwords bundle verify my-bundle.zip\n"
+        "example: sightwords bundle pack my-bundle my-bundle.zip",
+        formatter_class=HelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_info(actions)
+    _add_verify(actions)
+    _add_pack(actions)
+    _add_seal(actions)
+
+
+def _add_info(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser(
+        "info",
+        help="say what a bundle is, what it reached and what it holds",
+        description="Say what a bundle is: name, licence, size, where it comes from, what it "
+        "reached, and its files. They are verified on the way.",
+        epilog="example: sightwords bundle info\nexample: sightwords bundle info mine --json",
+        formatter_class=HelpFormatter,
+    )
+    _bundle_argument(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=run_info)
+
+
+def _add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser(
+        "verify",
+        help="compare every file with its sum and load every stage",
+        description="Compare every file of a bundle with its SHA-256 sum, load every stage once, "
+        "and print the bundle's fingerprint.",
+        epilog="example: sightwords bundle verify my-bundle.zip",
+        formatter_class=HelpFormatter,
+    )
+    _bundle_argument(parser)
+    parser.set_defaults(run=run_verify)
+
+
+def _add_pack(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser(
+        "pack",
+        help="a bundle directory into a zip, or a zip into a directory",
+        description="Pack a bundle directory into a zip, or unpack a zip into a directory that is "
+        "not there yet; verified before it appears.",
+        epilog="example: sightwords bundle pack my-bundle my-bundle.zip\n"
+        "example: sightwords bundle pack my-bundle.zip my-bundle",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("source", metavar="SOURCE", type=Path, help="a bundle directory or zip")
+    parser.add_argument("target", metavar="TARGET", type=Path, help="what to make of it")
+    parser.set_defaults(run=run_pack)
+
+
+def _add_seal(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser(
+        "seal",
+        help="write bundle.json over the parts in a directory",
+        description="Load every part in a directory (words/, language/, rerank/, and dmsm/ and "
+        "grounded/ where they are), then write its bundle.json with the sum of every file. What a "
+        "bundle.json that is there already says and the options do not is kept.",
+        epilog="example: sightwords bundle seal my-bundle --name garden --licence CC-BY-4.0",
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="where the parts are")
+    parser.add_argument("--name", help="of the bundle (default: the directory's)")
+    parser.add_argument("--licence", help="of the weights, such as CC-BY-4.0")
+    parser.add_argument(
+        "--provenance", type=Path, metavar="FILE", help="a JSON object: data, commands, dates"
+    )
+    parser.add_argument(
+        "--scores", type=Path, metavar="FILE", help="a JSON object: what it reached"
+    )
+    parser.set_defaults(run=run_seal, parser=parser)
+
+
+def _bundle_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "bundle",
+        metavar="BUNDLE",
+        nargs="?",
+        help="a directory, a zip or hf://OWNER/NAME (default: built in)",
+    )
+
+
+def run_info(args: argparse.Namespace) -> int:
+    """Print what the manifest says."""
+    from dataclasses import asdict
+
+    from sightwords.bundle import open_bundle
+
+    with open_bundle(args.bundle) as bundle:
+        manifest = bundle.manifest
+    if args.json:
+        print(json.dumps({**asdict(manifest), "fingerprint": manifest.fingerprint}, indent=1))
+        return 0
+    print(f"name         {manifest.name}")
+    print(f"licence      {manifest.licence}")
+    print(f"written by   sightwords {manifest.sightwords}")
+    print(f"fingerprint  {manifest.fingerprint}")
+    print(f"size         {manifest.size_bytes / 1e6:.1f} MB")
+    print(f"stages       {', '.join(manifest.parts)}")
+    for title, values in (("provenance", manifest.provenance), ("scores", manifest.scores)):
+        for key, value in values.items():
+            print(f"{title:12s} {key}: {json.dumps(value, ensure_ascii=False)}")
+    for path, file in manifest.files.items():
+        print(f"{file.sha256[:12]} {file.size_bytes:>10} {path}")
+    return 0
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Sums, then stages; the first thing wrong is the error."""
+    from sightwords.bundle import open_bundle
+
+    with open_bundle(args.bundle) as bundle:
+        bundle.check()
+        manifest = bundle.manifest
+    print(f"{manifest.fingerprint}  {manifest.name}: {len(manifest.files)} files are as sealed")
+    return 0
+
+
+def run_pack(args: argparse.Namespace) -> int:
+    """Directory to zip, or zip to directory."""
+    from sightwords.bundle import pack, unpack
+
+    manifest = (pack if args.source.is_dir() else unpack)(args.source, args.target)
+    print(f"{manifest.fingerprint}  {args.target}")
+    return 0
+
+
+def run_seal(args: argparse.Namespace) -> int:
+    """Write the manifest; what an older one says is kept unless an option says otherwise."""
+    from sightwords.bundle import seal
+
+    old = _before(args.directory)
+    licence = args.licence or (old.licence if old else "")
+    if not licence:
+        args.parser.error("give --licence: nobody may use weights without one")
+    manifest = seal(
+        args.directory,
+        name=args.name or (old.name if old else args.directory.resolve().name),
+        licence=licence,
+        provenance=_object(args.provenance) or (old.provenance if old else {}),
+        scores=_object(args.scores) or (old.scores if old else {}),
+    )
+    print(f"{manifest.fingerprint}  {args.directory}")
+    return 0
+
+
+def _before(directory: Path) -> Manifest | None:
+    from sightwords.bundle.manifest import MANIFEST_NAME
+    from sightwords.bundle.store import read_manifest
+
+    return read_manifest(directory) if (directory / MANIFEST_NAME).exists() else None
+
+
+def _object(path: Path | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON ({error}); give a JSON object") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: holds a {type(value).__name__}; expected a JSON object")
+    return value

@@ -1,0 +1,102 @@
+"""The bottom rows of the paper's figures: the photograph with a heat map for each content word.
+
+image, Caption, RegionScores -> one picture
+
+The first panel is the photograph with its caption; then, in the order of the sentence, one panel a
+content word with the regions that speak for it (`words.heatmap` says how maps are drawn). Words
+that the detector does not know have no map; the caption's panel names them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw, ImageFont
+
+from sightwords.errors import InputError
+from sightwords.images import fit_size
+from sightwords.text.vocabulary import CLOSED_CLASS
+from sightwords.types import Caption, DetectedWord, RegionScores
+from sightwords.words.heatmap import draw_heatmap
+
+PANEL_PX = 400
+"""Longer side of each photograph."""
+COLUMNS = 4
+GAP_PX = 12
+
+
+def explain(
+    image: Image.Image, caption: Caption, regions: RegionScores, vocabulary: Sequence[str]
+) -> Image.Image:
+    """Draw the figure; `vocabulary` names the last axis of the regions' probabilities."""
+    if regions.corners is None:
+        raise InputError("these region scores have no corners; take them from a Detector")
+    places = {word: place for place, word in enumerate(vocabulary)}
+    detected = {word.detected.word: word.detected for word in caption.words}
+    words = content_words(caption)
+    unknown = [word for word in words if word not in places]
+    panels = [_caption_panel(image, caption, unknown)]
+    for word in words:
+        if word not in places:
+            continue
+        region_map = regions.region_probs[..., places[word]]
+        found = detected.get(word)
+        panels.append(
+            draw_heatmap(
+                image,
+                region_map,
+                regions.corners,
+                label=_label(word, found),
+                box=found.box if found else None,
+                longer_side_px=PANEL_PX,
+            )
+        )
+    return _page(panels)
+
+
+def content_words(caption: Caption) -> list[str]:
+    """Words of the chosen sentence outside the closed class, in its order, each once."""
+    tokens = caption.n_best[0].hypothesis.tokens if caption.n_best else caption.text.split()
+    return [word for word in dict.fromkeys(tokens) if word not in CLOSED_CLASS]
+
+
+def _label(word: str, found: DetectedWord | None) -> str:
+    if found is None:
+        return f"{word}: below the threshold"
+    return f"{word}: {found.prob:.2f}, precision {found.precision:.2f}"
+
+
+def _caption_panel(image: Image.Image, caption: Caption, unknown: list[str]) -> Image.Image:
+    small = image.resize(fit_size(*image.size, PANEL_PX), Image.Resampling.BICUBIC)
+    width = max(small.width, 240)
+    font, note_font = ImageFont.load_default(18), ImageFont.load_default(13)
+    lines = textwrap.wrap(caption.text, max(16, width // 9))
+    notes = [f"confidence {caption.confidence:.2f}"]
+    if unknown:
+        notes += textwrap.wrap(f"not the detector's words: {', '.join(unknown)}", width // 7)
+    page = Image.new("RGB", (width, small.height + 12 + 22 * len(lines) + 17 * len(notes)), "white")
+    page.paste(small, ((width - small.width) // 2, 0))
+    draw = ImageDraw.Draw(page)
+    top = small.height + 6
+    for line in lines:
+        draw.text((8, top), line, fill="black", font=font)
+        top += 22
+    for note in notes:
+        draw.text((8, top), note, fill="black", font=note_font)
+        top += 17
+    return page
+
+
+def _page(panels: Sequence[Image.Image]) -> Image.Image:
+    """Panels in rows of `COLUMNS`, each as high as its highest."""
+    rows = [panels[i : i + COLUMNS] for i in range(0, len(panels), COLUMNS)]
+    cell = max(panel.width for panel in panels) + GAP_PX
+    heights = [max(panel.height for panel in row) + GAP_PX for row in rows]
+    page = Image.new("RGB", (cell * max(map(len, rows)) + GAP_PX, sum(heights) + GAP_PX), "white")
+    top = GAP_PX
+    for row, height in zip(rows, heights, strict=True):
+        for column, panel in enumerate(row):
+            page.paste(panel, (GAP_PX + column * cell, top))
+        top += height
+    return page
