@@ -1,0 +1,281 @@
+"""Training the DMSM (section 5.1): image features and captions -> two networks.
+
+All data lies on the device; an epoch over 230,000 captions takes about a second on a large GPU.
+Every step draws its order, negatives and dropout from (seed, step) alone, so that a run killed and
+resumed ends with the weights of an unbroken one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sightwords.config import DmsmConfig
+from sightwords.errors import ConfigError, InputError
+from sightwords.files import atomic_path
+from sightwords.settings import to_toml
+from sightwords.train.dmsm_data import DmsmData
+from sightwords.train.dmsm_loss import dmsm_loss
+from sightwords.train.dmsm_network import DmsmNetwork
+from sightwords.train.loop import precision
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_NAME = "dmsm-checkpoint.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class DmsmReport:
+    """What the progress callback gets."""
+
+    step: int
+    steps: int
+    epoch: int
+    loss: float
+    captions_per_second: float
+
+
+Progress = Callable[[DmsmReport], None]
+
+
+def train_dmsm(
+    data: DmsmData,
+    config: DmsmConfig,
+    *,
+    device: str = "cpu",
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Progress | None = None,
+    report_every: int = 50,
+) -> DmsmNetwork:
+    """Train from nothing, or from the checkpoint in `folder`; returns the weights to keep."""
+    loop = DmsmLoop(data, config, device=device)
+    checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
+    if checkpoint is not None and checkpoint.exists():
+        loop.restore(checkpoint)
+    started, first = perf_counter(), loop.step
+    saved = started
+    while loop.step < loop.steps:
+        loss = loop.advance()
+        if progress and (loop.step % report_every == 0 or loop.step == loop.steps):
+            seconds = max(perf_counter() - started, 1e-9)
+            speed = (loop.step - first) * loop.batch_size / seconds
+            epoch = (loop.step - 1) // loop.steps_an_epoch
+            progress(DmsmReport(loop.step, loop.steps, epoch, float(loss), speed))
+        if checkpoint is not None and perf_counter() - saved > checkpoint_seconds:
+            loop.save(checkpoint)
+            saved = perf_counter()
+    if checkpoint is not None and loop.step > first:
+        loop.save(checkpoint)
+    return loop.finished()
+
+
+class DmsmLoop:
+    """Network, average, optimiser, step."""
+
+    def __init__(self, data: DmsmData, config: DmsmConfig, *, device: str) -> None:
+        self.config, self.device = config, torch.device(device)
+        self.batch_size = min(config.batch_size, len(data))
+        if len(set(data.images.tolist())) < 2:
+            raise InputError(
+                "captions of one image only; training needs captions of others to tell them from"
+            )
+        if config.list_negatives and data.poor is None:
+            raise InputError(
+                f"list_negatives is {config.list_negatives}, but no M-best lists were given"
+            )
+        torch.manual_seed(config.seed)
+        self.rows = _Rows(data, self.device)
+        self.network = DmsmNetwork(data.features.shape, data.index, config).to(self.device)
+        self.network.image.standardise(self.rows.features)
+        self.order = _Order(len(data), self.batch_size, config.seed)
+        self.steps_an_epoch = self.order.steps
+        self.step, self.steps = 0, config.epochs * self.order.steps
+        self.optimizer = _optimizer(self.network, config)
+        self.average = (
+            [value.detach().clone() for value in self.network.parameters()]
+            if config.weight_average
+            else []
+        )
+        self.identity = _identity(config, data)
+
+    def advance(self) -> Tensor:
+        """One step; returns its loss."""
+        torch.manual_seed(self.config.seed * 1_000_003 + self.step)
+        rate = self.config.learning_rate * rate_factor(self.step, self.steps, self.config.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.network.train()
+        loss = self._loss(self.order.rows(self.step))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.step += 1
+        self._update_average()
+        return loss.detach()
+
+    def _loss(self, captions: npt.NDArray[np.int64]) -> Tensor:
+        owners, features, sentences = self.rows.take(captions, self.step)
+        poor = self.rows.poor_sentences(owners, self.config.list_negatives)
+        network = self.network
+        with precision(self.device):
+            images = network.image(features)
+            texts = self.rows.encode(network, sentences if poor is None else [sentences, poor])
+        count = len(owners)
+        extra = None
+        if poor is not None:
+            listed = texts[count:].view(count, self.config.list_negatives, -1)
+            absent = (poor == 0).all(1).view(count, -1)
+            extra = torch.einsum("bs,bks->bk", images, listed).masked_fill(absent, torch.nan)
+        return dmsm_loss(
+            images @ texts[:count].T,
+            owners,
+            config=self.config,
+            gamma=network.gamma,
+            log_norm=network.log_norm,
+            extra=extra,
+        )
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        if not self.average:
+            return
+        decay = min(self.config.weight_average, (1 + self.step) / (10 + self.step))
+        current = [value.detach() for value in self.network.parameters()]
+        torch._foreach_lerp_(self.average, current, 1 - decay)
+
+    @torch.no_grad()
+    def finished(self) -> DmsmNetwork:
+        """The network, holding the averaged weights if there are any."""
+        for value, mean in zip(self.network.parameters(), self.average, strict=False):
+            value.copy_(mean)
+        return self.network.eval()
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint, whole or not at all."""
+        state = {
+            "identity": self.identity,
+            "step": self.step,
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": self.average,
+        }
+        with atomic_path(path) as temporary:
+            torch.save(state, temporary)
+
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint of the same run."""
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        if state.get("identity") != self.identity:
+            raise ConfigError(
+                f"{path}: is of a run with other settings, images or captions; go on with those, "
+                "choose another folder, or delete the file to start over"
+            )
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.average, self.step = state["average"], state["step"]
+        log.info("resumed %s at step %d of %d", path, self.step, self.steps)
+
+
+class _Rows:
+    """The data on the device."""
+
+    def __init__(self, data: DmsmData, device: torch.device) -> None:
+        self.device = device
+        self.features = torch.from_numpy(data.features.features).to(device)
+        mirrored = data.features.mirrored
+        self.mirrored = None if mirrored is None else torch.from_numpy(mirrored).to(device)
+        self.tokens = torch.from_numpy(data.tokens).to(device)
+        self.images = torch.from_numpy(data.images).to(device)
+        self.lengths = (data.tokens != 0).sum(1)
+        own, trigrams = data.index.rows(data.words)
+        self.own = torch.from_numpy(own).to(device)
+        self.trigrams = torch.from_numpy(trigrams).to(device)
+        self.poor = None if data.poor is None else torch.from_numpy(data.poor).to(device)
+
+    def take(self, captions: npt.NDArray[np.int64], step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Image rows (B,), features (B, T, D) and words (B, L) of some captions."""
+        index = torch.from_numpy(captions).to(self.device)
+        owners = self.images[index]
+        features = self.features[owners]
+        if self.mirrored is not None:
+            turned = torch.rand(len(owners), device=self.device) < 0.5
+            features = torch.where(turned[:, None, None], self.mirrored[owners], features)
+        return owners, features, self.tokens[index, : int(self.lengths[captions].max())]
+
+    def poor_sentences(self, owners: Tensor, count: int) -> Tensor | None:
+        """(B * count, L) sentences of the images' own lists, drawn anew."""
+        if self.poor is None or not count:
+            return None
+        slots = torch.randint(self.poor.shape[1], (len(owners), count), device=self.device)
+        return self.poor[owners[:, None], slots].flatten(0, 1)
+
+    def encode(self, network: DmsmNetwork, sentences: Tensor | list[Tensor]) -> Tensor:
+        """Text vectors; each different word is computed once."""
+        parts = [sentences] if isinstance(sentences, Tensor) else sentences
+        width = max(part.shape[1] for part in parts)
+        rows = torch.cat(
+            [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
+        )
+        boundary = rows.new_zeros(1, width)  # so that row 0 is the boundary in every batch
+        words, places = torch.unique(torch.cat([boundary, rows]), return_inverse=True)
+        vectors: Tensor = network.text(self.own[words], self.trigrams[words], places[1:])
+        return vectors
+
+
+class _Order:
+    """Which captions each step sees: a fresh order each epoch, the last incomplete batch left."""
+
+    def __init__(self, count: int, batch_size: int, seed: int) -> None:
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+        self.steps = count // batch_size
+        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
+
+    def rows(self, step: int) -> npt.NDArray[np.int64]:
+        epoch, place = divmod(step, self.steps)
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+
+def rate_factor(step: int, steps: int, warmup: float) -> float:
+    """Share of the full learning rate: up in a straight line, down along a half cosine.
+
+    >>> [round(rate_factor(step, 100, 0.1), 2) for step in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    warm = warmup * steps
+    if step < warm:
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, steps - warm)))
+
+
+def _optimizer(network: DmsmNetwork, config: DmsmConfig) -> torch.optim.Optimizer:
+    trained = [p for p in network.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.98))
+
+
+def _identity(config: DmsmConfig, data: DmsmData) -> str:
+    """Equal for runs that a checkpoint may carry over: settings, images and captions."""
+    digest = hashlib.sha256(to_toml(config).encode())
+    digest.update("\n".join(data.features.ids).encode())
+    digest.update(data.features.features[:: max(1, len(data.features) // 100)].tobytes())
+    for part in (data.tokens, data.images, data.poor):
+        digest.update(b"" if part is None else part.tobytes())
+    return digest.hexdigest()

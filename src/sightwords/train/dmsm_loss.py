@@ -1,0 +1,77 @@
+"""Eq. 5 and 6 of section 5.1: the negative log posterior of the matching caption; and its kin.
+
+Captions of the same image, where a batch has several, are neither matching nor non-matching. The
+paper's N random captions are drawn from the batch, which is itself a random part of the corpus:
+each image sees random captions of other images as in the paper, and each is encoded once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sightwords.config import DmsmConfig
+
+
+def dmsm_loss(
+    cosines: Tensor,
+    owners: Tensor,
+    *,
+    config: DmsmConfig,
+    gamma: Tensor | float,
+    log_norm: Tensor | float = 0.0,
+    extra: Tensor | None = None,
+) -> Tensor:
+    """Loss of a batch, the mean over its pairs.
+
+    `cosines` (B, B): images in rows, captions in columns, the matching ones on the diagonal.
+    `owners` (B,) says which image each caption is of. `extra` (B, K) are cosines with sentences
+    of the image's own list that do not match it; NaN where there is none.
+    """
+    logits = gamma * cosines
+    chosen = negatives(owners, config.negatives)
+    if config.objective == "nce":
+        loss = _nce(logits - log_norm, chosen)
+        if extra is not None:
+            unwanted = functional.softplus(gamma * extra.nan_to_num(-1.0) - log_norm)
+            loss = loss + unwanted.masked_fill(extra.isnan(), 0.0).sum(1).mean()
+        return loss
+    loss = _posterior(logits, chosen, None if extra is None else gamma * extra)
+    if config.objective == "both_ways":
+        loss = (loss + _posterior(logits.T, negatives(owners, config.negatives))) / 2
+    return loss
+
+
+def negatives(owners: Tensor, count: int) -> Tensor:
+    """(B, B) which captions stand against each image: `count` random ones of other images, or all.
+
+    >>> negatives(torch.tensor([7, 7, 3]), 0).int().tolist()
+    [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    """
+    others = owners[:, None] != owners[None]
+    if not count or count >= len(owners) - 1:
+        return others
+    keys = torch.rand(others.shape, device=owners.device).masked_fill(~others, -1.0)
+    least = keys.topk(count, dim=1).values[:, -1:]
+    return others & (keys >= least)
+
+
+def _posterior(logits: Tensor, chosen: Tensor, extra: Tensor | None = None) -> Tensor:
+    """-log P(D+ | Q) over the matching and the chosen ones, and what is extra."""
+    matching = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    candidates = logits.masked_fill(~(chosen | matching), -torch.inf)
+    if extra is not None:
+        candidates = torch.cat([candidates, extra.nan_to_num(-torch.inf)], dim=1)
+    targets = torch.arange(len(logits), device=logits.device)
+    return functional.cross_entropy(candidates, targets)
+
+
+def _nce(logits: Tensor, chosen: Tensor) -> Tensor:
+    """Gutmann and Hyvärinen 2010: told apart from noise, each caption by itself.
+
+    The noise is uniform over the captions, so that the log of its density goes into `log_norm`.
+    """
+    found = functional.softplus(-logits.diagonal())
+    noise = functional.softplus(logits).masked_fill(~chosen, 0.0).sum(1)
+    return (found + noise).mean()
