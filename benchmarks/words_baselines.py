@@ -2,7 +2,7 @@
 
     python benchmarks/words_baselines.py --train 'coco-train-*.tar' --val 'coco-val-*.tar' \
         --test coco-test-00.tar --weights WEIGHTS --device cuda --budget-seconds 540 \
-        --out runs/baselines vit-whole vgg16-mil:2 alexnet-mil
+        --out runs/baselines --rows vit-whole vgg16-mil:2 alexnet-mil
 
 `ROWS` lists the rows; `NAME:EPOCHS` sets other epochs. WEIGHTS is a folder that holds
 `dinov2-vits14/`, `vgg16-conv.fp16.safetensors` and `alexnet-conv.fp16.safetensors`; packages that
@@ -361,7 +361,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("rows", nargs="*", help=f"of {', '.join(ROWS)}; NAME or NAME:EPOCHS")
+    parser.add_argument("--rows", nargs="+", help=f"of {', '.join(ROWS)}; NAME or NAME:EPOCHS")
     parser.add_argument("--train", nargs="+", required=True, help="captioned shards")
     parser.add_argument("--val", nargs="+", required=True)
     parser.add_argument("--test", nargs="+", help="scored, not judged; peaks for the pointing game")
