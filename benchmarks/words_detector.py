@@ -1,92 +1,182 @@
-"""Train the kept detector, and two half-data ones whose scores of the other half are test-like.
+"""Train the kept detector step by step, and two half-data ones whose scores are test-like.
 
-    python benchmarks/words_detector.py RECIPE.toml --train ... --others 'coco-val-*.tar' ... \
-        --vocabulary vocabulary.json --weights dinov2-vits14/ --device cuda --out runs/detector
+    python benchmarks/words_detector.py --train 'coco-train-*.tar' 'flickr8k-train-*.tar' \
+        --val 'coco-val-*.tar' --others 'coco-test-00.tar' ... --vocabulary vocabulary.json \
+        --weights dinov2-vits14/ --device cuda --compile --out runs/detector \
+        half-0 half-1 one=train:seed=1 two=train:seed=2 mean=average:one+two \
+        pupil=taught:one+two:epochs=12,teacher_weight=0.7 keep=pupil
 
-Writes `weights.safetensors` (float16), `held-out.npz` (all scores of the 4,000 calibration images)
-and `top-words.npz`: the 40 likeliest words of each training image, scored by the detector that did
-not see it, and of each image of `--others`, scored by the kept one.
+Steps, in the order given, each leaving `NAME.safetensors` in `--work` so that a later call goes on:
+`half-0`, `half-1` train on one half of the images and score the other; `train` trains on all with
+settings changed as named; `average` averages weights; `taught` trains with those detectors as
+teachers; each is judged on the first half of the validation images. `keep` writes to `--out`:
+`weights.safetensors` (float16), `held-out.npz` (all scores of the 4,000 calibration images) and
+`top-words.npz`: the 40 likeliest words of each training image, scored by the detector that did not
+see it, and of each image of `--val` and `--others`, scored by the kept one.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
+import shutil
 import time
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from sightwords.config import CalibrationConfig, WordsConfig
+from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash, hold_out
-from sightwords.settings import load_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
-from sightwords.train.detector import fit_detector, save_weights
+from sightwords.train.detector import load_weights, new_network, save_weights
+from sightwords.train.labels import caption_targets
 from sightwords.train.network import WordNetwork
-from sightwords.train.table import ImageTable, build_table
-from sightwords.train.words import StepReport, score_images
+from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.teacher import Teachers, average_weights
+from sightwords.train.validation import validate
+from sightwords.train.words import StepReport, score_images, train_words
 from sightwords.types import FloatArray
 
 TOP = 40
+FOLDS = (0, 1)
+KEPT = PRESETS["default"].words
 
 
 def main() -> None:
     args = _arguments()
-    out: Path = args.out
-    out.mkdir(parents=True, exist_ok=True)
-    config = load_toml(WordsConfig, args.recipe)
-    vocabulary = _vocabulary(args)
     torch._dynamo.config.suppress_errors = True
-    table = build_table(open_corpus(args.train), args.cache / "all", side_px=args.stored_px)
-    others = build_table(open_corpus(args.others), args.cache / "others", side_px=args.stored_px)
-    coco = [i for i in table.ids if i.isdigit()]
-    held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
-    used = [row for row, i in enumerate(table.ids) if i not in held_out]
-    kept_out = [row for row, i in enumerate(table.ids) if i in held_out]
-
-    network = _fit(args, table.select(used), vocabulary, config)
-    save_weights(network, out / "weights.safetensors")
-    held = table.select(kept_out)
-    _save_scores(out / "held-out.npz", held, score_images(network, held, device=args.device))
-    parts = [_top(held, score_images(network, held, device=args.device))]
-    parts.append(_top(others, score_images(network, others, device=args.device)))
-    if args.folds:
-        half_config = dataclasses.replace(config, epochs=args.fold_epochs or config.epochs)
-        for half in (0, 1):
-            seen = [row for row in used if half_by_hash(table.ids[row], salt="fold") == half]
-            unseen = [row for row in used if half_by_hash(table.ids[row], salt="fold") != half]
-            network = _fit(args, table.select(seen), vocabulary, half_config)
-            rest = table.select(unseen)
-            parts.append(_top(rest, score_images(network, rest, device=args.device)))
-    ids, indices, probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    np.savez_compressed(
-        out / "top-words.npz",
-        ids=ids,
-        words=np.array(vocabulary.words),
-        indices=indices,
-        probs=probs,
-    )
+    args.work.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    bench = Bench(args)
+    for step in args.steps:
+        started = time.perf_counter()
+        row = bench.run(step)
+        print(json.dumps({"step": step, **row, "seconds": _since(started)}), flush=True)
 
 
-def _fit(
-    args: argparse.Namespace, table: ImageTable, vocabulary: Vocabulary, config: WordsConfig
-) -> WordNetwork:
-    started = time.perf_counter()
-    network = fit_detector(
-        table,
-        vocabulary,
-        config,
-        weights=args.weights,
-        size_px=args.size_px,
-        device=args.device,
-        compile_network=args.compile,
-        progress=_say,
-    )
-    print(f"{len(table)} images, {time.perf_counter() - started:.0f} s", flush=True)
-    return network
+class Bench:
+    """Images and settings that every step needs, loaded when first used."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.vocabulary = _vocabulary(args)
+
+    def run(self, step: str) -> dict[str, object]:
+        """One step of the command line."""
+        if step == "tables":
+            return {"images": len(self.images), "others": len(self.others)}
+        if step.startswith("half-"):
+            return self.half(int(step.removeprefix("half-")))
+        name, _, work = step.partition("=")
+        if name == "keep":
+            return self.keep(work)
+        kind, *rest = work.split(":")
+        if kind == "average":
+            network = average_weights([self.load(n) for n in rest[0].split("+")], self.fresh())
+        else:
+            names = rest.pop(0).split("+") if kind == "taught" else []
+            settings = dict(pair.split("=") for pair in ",".join(rest).split(",") if pair)
+            network = self.fit(self.images.select(self.used), settings, teachers=names)
+        save_weights(network, self.args.work / f"{name}.safetensors")
+        return self.judge(network)
+
+    def fit(
+        self, table: ImageTable, settings: dict[str, str], *, teachers: Sequence[str] = ()
+    ) -> WordNetwork:
+        """Train a network that begins as every other one does, whatever its seed."""
+        parsed = {k: v if v.isalpha() else json.loads(v) for k, v in settings.items()}
+        config = dataclasses.replace(KEPT, **parsed)
+        taught = Teachers([self.load(n) for n in teachers]) if teachers else None
+        targets = caption_targets(table.captions, self.vocabulary, labels=config.labels)
+        return train_words(
+            self.fresh(config),
+            table,
+            targets,
+            config,
+            device=self.args.device,
+            compile_network=self.args.compile,
+            teachers=taught,
+            progress=_say,
+        )
+
+    def half(self, number: int) -> dict[str, object]:
+        """Train on one half of the training images and score the other."""
+        of = {row: half_by_hash(self.images.ids[row], salt="fold") for row in self.used}
+        network = self.fit(self.images.select([r for r, h in of.items() if h == number]), {})
+        save_weights(network, self.args.work / f"half-{number}.safetensors")
+        unseen = self.images.select([r for r, h in of.items() if h != number])
+        scores = score_images(network, unseen, device=self.args.device)
+        _save_top(self.args.work / f"half-{number}.npz", unseen, scores)
+        return self.judge(network)
+
+    def keep(self, name: str) -> dict[str, object]:
+        """Write what the next stages need."""
+        network, out, device = self.load(name), self.args.out, self.args.device
+        held = self.images.select(sorted(set(range(len(self.images))) - set(self.used)))
+        scores = score_images(network, held, device=device)
+        np.savez_compressed(out / "held-out.npz", ids=np.array(held.ids), scores=scores)
+        parts = [
+            _top(held, scores),
+            _top(self.others, score_images(network, self.others, device=device)),
+        ]
+        parts += [_read_top(self.args.work / f"half-{n}.npz") for n in FOLDS]
+        ids, indices, probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        words = np.array(self.vocabulary.words)
+        np.savez_compressed(
+            out / "top-words.npz", ids=ids, words=words, indices=indices, probs=probs
+        )
+        shutil.copy(self.args.work / f"{name}.safetensors", out / "weights.safetensors")
+        return {"images": len(ids)}
+
+    def judge(self, network: WordNetwork) -> dict[str, object]:
+        """AP and PHR on the first half of the validation images."""
+        means = validate(network, self.val, self.vocabulary, device=self.args.device)
+        return {"ap": round(100 * means.ap, 2), "phr": round(100 * means.phr, 2)}
+
+    def fresh(self, config: WordsConfig = KEPT) -> WordNetwork:
+        """An untrained network; the seed of its head does not follow that of its training."""
+        same = dataclasses.replace(config, seed=0)
+        weights, size_px = self.args.weights, self.args.size_px
+        return new_network(same, len(self.vocabulary), weights=weights, size_px=size_px)
+
+    def load(self, name: str) -> WordNetwork:
+        """The network that an earlier step left."""
+        return load_weights(self.fresh(), self.args.work / f"{name}.safetensors")
+
+    @cached_property
+    def images(self) -> ImageTable:
+        """Training and calibration images."""
+        return self._table("all", self.args.train)
+
+    @cached_property
+    def others(self) -> ImageTable:
+        """Validation and test images."""
+        return self._table("others", [*self.args.val, *self.args.others])
+
+    @cached_property
+    def val(self) -> ImageTable:
+        """The half of the validation images that designs are chosen on."""
+        ids = {e.id for e in open_corpus(self.args.val) if half_by_hash(e.id) == 0}
+        return self.others.select([r for r, i in enumerate(self.others.ids) if i in ids])
+
+    @cached_property
+    def used(self) -> list[int]:
+        """Rows to train on: all but the calibration images."""
+        coco = [i for i in self.images.ids if i.isdigit()]
+        held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
+        return [row for row, i in enumerate(self.images.ids) if i not in held_out]
+
+    def _table(self, name: str, sources: Sequence[str]) -> ImageTable:
+        folder: Path = self.args.work / "tables" / name
+        if (folder / INDEX_NAME).exists():
+            return open_table(folder)
+        return build_table(open_corpus(sources), folder, side_px=self.args.stored_px)
 
 
 def _say(report: StepReport) -> None:
@@ -98,14 +188,24 @@ def _say(report: StepReport) -> None:
         )
 
 
+def _since(started: float) -> int:
+    return round(time.perf_counter() - started)
+
+
 def _top(table: ImageTable, scores: FloatArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(-scores, axis=1, kind="stable")[:, :TOP]
     probs = np.take_along_axis(scores, order, axis=1)
     return np.array(table.ids), order.astype(np.uint16), probs.astype(np.float16)
 
 
-def _save_scores(path: Path, table: ImageTable, scores: FloatArray) -> None:
-    np.savez_compressed(path, ids=np.array(table.ids), scores=scores.astype(np.float16))
+def _save_top(path: Path, table: ImageTable, scores: FloatArray) -> None:
+    ids, indices, probs = _top(table, scores)
+    np.savez(path, ids=ids, indices=indices, probs=probs)
+
+
+def _read_top(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    with np.load(path) as file:
+        return file["ids"], file["indices"], file["probs"]
 
 
 def _vocabulary(args: argparse.Namespace) -> Vocabulary:
@@ -119,18 +219,17 @@ def _vocabulary(args: argparse.Namespace) -> Vocabulary:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("recipe", type=Path, help="TOML of sightwords.config.WordsConfig")
+    parser.add_argument("steps", nargs="+")
     parser.add_argument("--train", nargs="+", required=True)
-    parser.add_argument("--others", nargs="+", required=True)
+    parser.add_argument("--val", nargs="+", required=True)
+    parser.add_argument("--others", nargs="*", default=[])
     parser.add_argument("--vocabulary", type=Path, required=True, help="made if absent")
     parser.add_argument("--weights")
     parser.add_argument("--size-px", type=int, default=224)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--folds", action="store_true")
-    parser.add_argument("--fold-epochs", type=int, default=0)
     parser.add_argument("--stored-px", type=int, default=256)
-    parser.add_argument("--cache", type=Path, default=Path("runs/tables"))
+    parser.add_argument("--work", type=Path, default=Path("runs/detector/work"))
     parser.add_argument("--out", type=Path, default=Path("runs/detector"))
     return parser.parse_args()
 

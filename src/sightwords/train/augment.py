@@ -7,6 +7,7 @@ processor next to the network does a hundred times faster.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -46,9 +47,15 @@ def normalize(images: Tensor, normalization: Normalization) -> Tensor:
     """(B, 3, H, W) RGB in 0..255 -> the numbers the network was trained on."""
     if normalization.channels == "BGR":
         images = images.flip(1)
-    mean = torch.tensor(normalization.mean, device=images.device).view(1, 3, 1, 1)
-    std = torch.tensor(normalization.std, device=images.device).view(1, 3, 1, 1)
+    mean, std = _constants(normalization, images.device)
     return (images * normalization.scale - mean) / std
+
+
+@cache
+def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Mean and deviation, copied to the device once: a copy makes a GPU wait."""
+    mean, std = (torch.tensor(v, device=device) for v in (normalization.mean, normalization.std))
+    return mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
 
 
 def blank_padding(images: Tensor, content: Tensor, side_px: int) -> Tensor:

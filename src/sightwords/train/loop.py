@@ -28,6 +28,7 @@ from sightwords.train.noisy_or import noisy_or_loss
 from sightwords.train.processes import rank_and_world, share_of_batch, wrapped
 from sightwords.train.schedule import build_optimizer, rate_factor
 from sightwords.train.table import ImageTable
+from sightwords.train.teacher import Teachers, mixed
 from sightwords.types import FloatArray
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class TrainingLoop:
         *,
         device: str,
         compile_network: bool = False,
+        teachers: Teachers | None = None,
     ) -> None:
         if len(targets) != len(table):
             raise InputError(
@@ -52,6 +54,7 @@ class TrainingLoop:
             )
         self.config, self.device = config, torch.device(device)
         self.network = network.to(self.device)
+        self.teachers = teachers.to(self.device) if teachers is not None else None
         self.batch_size = share_of_batch(config.batch_size, len(table))
         self.order = _Order(len(table), self.batch_size, config.seed)
         self.step, self.steps = 0, config.epochs * self.order.steps
@@ -77,6 +80,8 @@ class TrainingLoop:
         self.network.train()
         with precision(self.device):
             output = self.forward(images)
+            if self.teachers is not None:
+                targets = mixed(targets, self.teachers(images), self.config.teacher_weight)
         loss = noisy_or_loss(output.bag_logits, targets)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -173,7 +178,10 @@ class _Rows:
 
     def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Pixels, content sizes and targets of these rows."""
-        index = torch.from_numpy(rows).to(self.device)
+        index = torch.from_numpy(rows)
+        if self.device.type == "cuda":  # a plain copy would wait for the step before to end
+            index = index.pin_memory()
+        index = index.to(self.device, non_blocking=True)
         if self.pixels is not None:
             pixels = self.pixels[index]
         else:

@@ -32,7 +32,8 @@ def build_optimizer(network: WordNetwork, config: WordsConfig) -> torch.optim.Op
     groups = list(parameter_groups(network, config))
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum)
-    return torch.optim.AdamW(groups, lr=config.learning_rate)
+    fused = next(network.parameters()).is_cuda
+    return torch.optim.AdamW(groups, lr=config.learning_rate, fused=fused)
 
 
 def parameter_groups(network: WordNetwork, config: WordsConfig) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import image_prob
 from sightwords.train.processes import mean_over_processes
 from sightwords.train.table import ImageTable
+from sightwords.train.teacher import Teachers
 from sightwords.types import FloatArray
 
 CHECKPOINT_NAME = "checkpoint.pt"
@@ -52,16 +53,24 @@ def train_words(
     folder: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 60.0,
     compile_network: bool = False,
+    teachers: Teachers | None = None,
     progress: Progress | None = None,
     report_every: int = 20,
 ) -> WordNetwork:
     """Train in place and return the network with the weights to keep.
 
     `targets` is (N, V): 1 where any caption has the word, or the share of captions that do.
-    With `folder`, checkpoints are written there and a run found there is resumed.
+    `teachers` have their say in them by `config.teacher_weight`. With `folder`, checkpoints are
+    written there and a run found there is resumed.
     """
     loop = TrainingLoop(
-        network, table, targets, config, device=device, compile_network=compile_network
+        network,
+        table,
+        targets,
+        config,
+        device=device,
+        compile_network=compile_network,
+        teachers=teachers,
     )
     checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
     if checkpoint is not None and checkpoint.exists():
