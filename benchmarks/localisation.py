@@ -4,12 +4,15 @@
         --boxes coco-test-boxes.json.gz
     python benchmarks/localisation.py MIL CLASSIFICATION --images pascal1k-00.tar \
         --boxes pascal1k-boxes.json.gz
+    python benchmarks/localisation.py runs/baselines/*.npz --images coco-test-00.tar \
+        --boxes coco-test-boxes.json.gz
 
 A pair of image and word counts if a caption of the image has the word and the image has a box of a
 class that the word names (the lists are below). It is a hit if the middle of the region with the
 highest probability lies in one of those boxes. Beside it, the same game for the image's centre.
 `small` are the pairs whose boxes together cover less than a quarter of the image. A
-Classification detector is judged by its class activation map. Boxes: a JSON object, gzipped or not,
+Classification detector is judged by its class activation map. A detector is a directory, or a file
+of peaks that `words_baselines.py` wrote. Boxes: a JSON object, gzipped or not,
 id -> [{"label": ..., "box": [x0, y0, x1, y1] in 0..1}]; labels of COCO or of PASCAL VOC.
 """
 
@@ -27,6 +30,7 @@ import numpy as np
 
 from sightwords.corpus import open_corpus
 from sightwords.evaluate.grid import Grid
+from sightwords.evaluate.ids import canonical_id
 from sightwords.images import decode
 from sightwords.metrics.word_ap import CAPTIONS
 from sightwords.text.ptb import tokenize_all
@@ -132,6 +136,8 @@ PASCAL = {
 
 SMALL = 0.25
 Boxes = Mapping[str, Sequence[Box]]
+Points = Mapping[str, tuple[float, float]]
+"""Word -> x and y in fractions of the image."""
 
 
 @dataclass(frozen=True)
@@ -150,12 +156,27 @@ def main() -> None:
     corpus = [e for e in open_corpus(args.images) if boxes.get(e.id)][: args.limit]
     if not corpus:
         raise SystemExit(f"{args.boxes}: no boxes for any image of {', '.join(args.images)}")
-    for directory in args.detectors:
-        detector = Detector.load(directory, threads=args.threads, calibrated=False)
-        pairs = [p for e in corpus for p in play(detector, e, boxes[e.id])]
-        print(report(pairs, f"{directory.name}, {len(corpus)} images").markdown() + "\n")
+    games = {path.name: game(path, corpus, boxes, threads=args.threads) for path in args.detectors}
+    for name, pairs in games.items():
+        print(report(pairs, f"{name}, {len(corpus)} images").markdown() + "\n")
         if args.classes:
             print(by_class(pairs).markdown() + "\n")
+    if len(games) > 1:
+        print(comparison(games).markdown() + "\n")
+
+
+def game(
+    path: Path, corpus: Sequence[Example], boxes: Mapping[str, Boxes], *, threads: int = 1
+) -> list[Pair]:
+    """All pairs of a detector directory or of a file of peaks."""
+    if path.suffix == ".npz":
+        points = stored_points(path)
+        absent = [e.id for e in corpus if canonical_id(e.id) not in points]
+        if absent:
+            raise SystemExit(f"{path}: no peaks of {len(absent)} images, {absent[0]} among them")
+        return [p for e in corpus for p in judged(points[canonical_id(e.id)], e, boxes[e.id])]
+    detector = Detector.load(path, threads=threads, calibrated=False)
+    return [p for e in corpus for p in play(detector, e, boxes[e.id])]
 
 
 def read_boxes(path: Path) -> dict[str, dict[str, list[Box]]]:
@@ -191,17 +212,36 @@ def play(detector: Detector, example: Example, boxes: Boxes) -> list[Pair]:
     """All pairs of one image."""
     assert example.image is not None
     known = set(detector.vocabulary.words)
-    wanted = {w: t for w, t in targets(example.captions, boxes).items() if w in known}
+    wanted = [word for word in targets(example.captions, boxes) if word in known]
     if not wanted:
         return []
     regions = detector(decode(example.image), name=example.id)
     assert regions.corners is not None
     places = [detector.vocabulary.index(word) for word in wanted]
     points = peak_points(regions.region_probs[..., places], regions.corners)
+    found = {word: (float(x), float(y)) for word, (x, y) in zip(wanted, points, strict=True)}
+    return judged(found, example, boxes)
+
+
+def judged(points: Points, example: Example, boxes: Boxes) -> list[Pair]:
+    """The pairs of one image whose words have a point."""
     return [
-        Pair(label, inside(x, y, right), inside(0.5, 0.5, right), covered(right) < SMALL)
-        for (x, y), (label, right) in zip(points.tolist(), wanted.values(), strict=True)
+        Pair(label, inside(*points[word], right), inside(0.5, 0.5, right), covered(right) < SMALL)
+        for word, (label, right) in targets(example.captions, boxes).items()
+        if word in points
     ]
+
+
+def stored_points(path: Path) -> dict[str, Points]:
+    """Id -> word -> where its map is highest, from a file of `words_baselines.py`."""
+    with np.load(path, allow_pickle=False) as arrays:
+        ids, words = arrays["ids"].tolist(), arrays["peak_words"].tolist()
+        corners, peaks = arrays["corners"], arrays["peaks"]  # (regions, 4), (N, n)
+    middles = (corners[:, :2] + corners[:, 2:]) / 2
+    return {
+        key: {w: (float(x), float(y)) for w, (x, y) in zip(words, middles[row], strict=True)}
+        for key, row in zip(ids, peaks, strict=True)
+    }
 
 
 def inside(x: float, y: float, boxes: Iterable[Box]) -> bool:
@@ -226,13 +266,24 @@ def report(pairs: Sequence[Pair], title: str) -> Grid:
     """Per cent over pairs, over classes (each counting once), and over small things."""
     small = [p for p in pairs if p.small]
     classes = grouped(pairs)
-    rows = []
-    for name, field in (("peak of the map", "hit"), ("centre", "centre_hit")):
-        of_classes = [share(members, field) for members in classes.values()]
-        values = (share(pairs, field), float(np.mean(of_classes)), share(small, field))
-        rows.append((name, *(f"{value:.1f}" for value in values)))
+    rows = [_shares("peak of the map", pairs, "hit"), _shares("centre", pairs, "centre_hit")]
     rows.append(("pairs, classes, pairs", str(len(pairs)), str(len(classes)), str(len(small))))
     return Grid(("", "pairs, %", "mean of classes, %", "small, %"), tuple(rows), title=title)
+
+
+def comparison(games: Mapping[str, Sequence[Pair]]) -> Grid:
+    """A row a detector, the image's centre last; columns as in `report`."""
+    rows = [_shares(name, pairs, "hit") for name, pairs in games.items()]
+    first = next(iter(games.values()))
+    rows.append(_shares("centre of the image", first, "centre_hit"))
+    return Grid(("", "pairs, %", "mean of classes, %", "small, %"), tuple(rows))
+
+
+def _shares(name: str, pairs: Sequence[Pair], field: str) -> tuple[str, ...]:
+    of_classes = [share(members, field) for members in grouped(pairs).values()]
+    small = [p for p in pairs if p.small]
+    values = (share(pairs, field), float(np.mean(of_classes)), share(small, field))
+    return (name, *(f"{value:.1f}" for value in values))
 
 
 def by_class(pairs: Sequence[Pair]) -> Grid:
@@ -260,7 +311,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("detectors", nargs="+", type=Path, help="detector directories")
+    parser.add_argument("detectors", nargs="+", type=Path, help="directories, or files of peaks")
     parser.add_argument("--images", nargs="+", required=True, help="captioned shards")
     parser.add_argument("--boxes", type=Path, required=True)
     parser.add_argument("--classes", action="store_true", help="a row a class as well")

@@ -1,0 +1,140 @@
+"""The paper's word table from score files: AP and PHR by part of speech, and the pointing game.
+
+    python benchmarks/words_table.py --captions 'coco-val-*.tar' --part half0 \
+        "ViT-S/14, MIL=runs/baselines/vit-mil.npz" "VGG16, MIL=runs/baselines/vgg16-mil.npz"
+    python benchmarks/words_table.py --captions coco-test-00.tar --boxes coco-test-boxes.json.gz \
+        --write docs/words.md "VGG16, MIL=runs/baselines/vgg16-mil.npz"
+
+Rows come as NAME=FILE in the order given; files are those of `words_baselines.py`, or any that
+`sightwords evaluate words` reads. Images without captions in `--captions` are left out, images
+with a single caption too. With `--boxes`, the files that hold peaks play the pointing game as well
+(`localisation.py`). `--write` puts the tables into a Markdown page between the lines
+`<!-- words_table -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from localisation import comparison, game, read_boxes  # type: ignore[import-not-found]
+from sightwords.corpus import open_corpus
+from sightwords.corpus.splits import half_by_hash
+from sightwords.evaluate.grid import Grid
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.words import WordReport, evaluate_words
+from sightwords.files import write_text
+from sightwords.types import Example
+from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
+
+START, END = "<!-- words_table -->", "<!-- end -->"
+HALVES = {"half0": (0,), "half1": (1,), "all": (0, 1)}
+
+
+def main() -> None:
+    args = arguments()
+    files = dict(named_file(row) for row in args.rows)
+    examples = [
+        e
+        for e in open_corpus(args.captions)
+        if half_by_hash(e.id) in HALVES[args.part] and len(e.captions) > 1
+    ]
+    references = {canonical_id(e.id): e.captions for e in examples}
+    reports = {
+        name: evaluate_words(path, references, vocabulary=args.vocabulary, subset=True, name=name)
+        for name, path in files.items()
+    }
+    sizes = {name: len(report.scores) for name, report in reports.items()}
+    if len(set(sizes.values())) > 1:
+        raise SystemExit(f"rows of different images cannot be compared: {sizes}")
+    tables = [table(reports, "ap").markdown(), table(reports, "phr").markdown()]
+    if args.boxes:
+        tables.append(places(files, examples, args.boxes))
+    text = "\n\n".join(tables)
+    print(text)
+    if args.write:
+        page = args.write.read_text(encoding="utf-8")
+        write_text(args.write, between_markers(page, text))
+
+
+def named_file(row: str) -> tuple[str, Path]:
+    """NAME=FILE, or a file that is its own name.
+
+    >>> named_file("VGG16, MIL=a/b.npz")
+    ('VGG16, MIL', PosixPath('a/b.npz'))
+    """
+    name, _, path = row.rpartition("=")
+    return name or Path(path).stem, Path(path)
+
+
+def table(reports: Mapping[str, WordReport], measure: str) -> Grid:
+    """Chance, each detector, and for PHR people; one column a part of speech, in per cent."""
+    first = next(iter(reports.values()))
+    title = {"ap": "AP, %", "phr": "PHR, %"}[measure]
+    counted = "words_with_ap" if measure == "ap" else "words_with_phr"
+    rows = [("words", *(str(getattr(m, counted)) for m in first.means))]
+    if measure == "ap":
+        rows.append(("Chance", *_percents(first, "chance")))
+    rows += [(name, *_percents(report, measure)) for name, report in reports.items()]
+    if measure == "phr":
+        rows.append(("Human Agreement", *_percents(first, "human_agreement")))
+    return Grid((title, *(m.pos for m in first.means)), tuple(rows))
+
+
+def places(files: Mapping[str, Path], examples: Sequence[Example], boxes: Path) -> str:
+    """The pointing game of the files that hold peaks."""
+    known = read_boxes(boxes)
+    corpus = [e for e in examples if known.get(e.id)]
+    games = {name: game(path, corpus, known) for name, path in files.items() if _holds_peaks(path)}
+    if not games:
+        raise SystemExit("no file holds peaks: write them with words_baselines.py")
+    pairs = len(next(iter(games.values())))
+    grid: Grid = comparison(games)
+    header = (f"peak in a box, {pairs} pairs, {len(corpus)} images", *grid.header[1:])
+    return Grid(header, grid.rows).markdown()
+
+
+def between_markers(page: str, text: str) -> str:
+    r"""Put `text` in place of what stands between the two markers.
+
+    >>> between_markers("a\n<!-- words_table -->\nold\n<!-- end -->\nb", "new").splitlines()
+    ['a', '<!-- words_table -->', '', 'new', '', '<!-- end -->', 'b']
+    """
+    head, found, rest = page.partition(START)
+    _, closed, tail = rest.partition(END)
+    if not found or not closed:
+        raise SystemExit(f"the page has no lines {START} and {END}; write them where tables belong")
+    return f"{head}{START}\n\n{text}\n\n{END}{tail}"
+
+
+def _holds_peaks(path: Path) -> bool:
+    if path.suffix != ".npz":
+        return False
+    with np.load(path, allow_pickle=False) as arrays:
+        return "peaks" in arrays
+
+
+def _percents(report: WordReport, attribute: str) -> list[str]:
+    values = [float(getattr(m, attribute)) for m in report.means]
+    return ["–" if math.isnan(value) else f"{100 * value:.1f}" for value in values]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="+", help="NAME=FILE")
+    parser.add_argument("--captions", action="append", required=True, help="captioned shards")
+    parser.add_argument("--part", choices=tuple(HALVES), default="all", help="by id hash")
+    parser.add_argument("--boxes", type=Path)
+    parser.add_argument("--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME)
+    parser.add_argument("--write", type=Path, help="a Markdown page with markers")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
