@@ -138,6 +138,11 @@ class DmsmNetwork(nn.Module):
         """The smoothing factor; at most 100, beyond which a batch teaches nothing."""
         return self.log_gamma.exp().clamp(max=100.0)
 
+    @property
+    def gamma_value(self) -> float:
+        """The same as a number."""
+        return float(self.gamma.detach())
+
 
 def _table(rows: int, width: int) -> Tensor:
     return 0.1 * torch.randn(rows, width)

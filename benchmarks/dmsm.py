@@ -1,0 +1,177 @@
+"""Train the DMSM (section 5.1) in one or more forms and print what each retrieves.
+
+    python benchmarks/dmsm.py default paper --features runs/features.npz \
+        --train 'coco-train-*.tar' 'flickr8k-train-*.tar' --val 'coco-val-*.tar' \
+        --device cuda --out runs/dmsm
+    python benchmarks/dmsm.py default default:objective=nce default:gamma=30,epochs=20 \
+        --weights weights.safetensors --vocabulary vocabulary.json ... --device cuda
+
+A form is a preset of `sightwords.config`, or one with settings changed after a colon. Features come
+from `--features`, files of `sightwords.train.image_features`, or are computed from the detector's
+weights and the images of the shards and written to `--out`/features.npz. Retrieval is judged on the
+first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
+each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
+`sightwords.train.dmsm_export` take it from there. With `--lists` (files of `benchmarks/lists.py`
+for training images) `list_negatives` may be set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sightwords.config import PRESETS, DmsmConfig
+from sightwords.corpus import open_corpus
+from sightwords.corpus.splits import half_by_hash
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.retrieval import HEADER
+from sightwords.runtime import available_cores
+from sightwords.settings import from_mapping
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.train.detector import load_weights, new_network
+from sightwords.train.dmsm import DmsmReport, train_dmsm
+from sightwords.train.dmsm_data import DmsmData, dmsm_data, with_lists
+from sightwords.train.dmsm_export import save_dmsm
+from sightwords.train.dmsm_network import DmsmNetwork
+from sightwords.train.dmsm_vectors import evaluate_network
+from sightwords.train.image_features import ImageFeatures, describe_images, merged
+from sightwords.train.list_metrics import measure, references_of
+from sightwords.train.lists import Lists, joined
+from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+
+Captions = Mapping[str, Sequence[str]]
+
+
+def main() -> None:
+    args = _arguments()
+    args.out.mkdir(parents=True, exist_ok=True)
+    train, val = captions_of(args.train), captions_of(args.val, half=0)
+    features = (
+        merged([ImageFeatures.load(path) for path in args.features])
+        if args.features
+        else computed(args)
+    )
+    lists = joined([Lists.load(path) for path in args.lists]) if args.lists else None
+    train_forms(args.forms, features, train, val, device=args.device, out=args.out, lists=lists)
+
+
+def train_forms(
+    forms: Sequence[str],
+    features: ImageFeatures,
+    train: Captions,
+    val: Captions,
+    *,
+    device: str,
+    out: Path | None = None,
+    lists: Lists | None = None,
+) -> dict[str, DmsmNetwork]:
+    """Train each form, print its row, save its weights."""
+    seen, unseen = among(features, train), among(features, val)
+    poor = None
+    if lists is not None:
+        lists = lists.select(_trained_on(lists, seen))
+        poor = measure(lists, references_of(lists, train), processes=available_cores()).cider
+    trained = {}
+    print(HEADER, flush=True)
+    for form in forms:
+        config = config_of(form)
+        data: DmsmData = dmsm_data(seen, train, config)
+        if config.list_negatives and lists is not None and poor is not None:
+            data = with_lists(data, lists, poor)
+        started = time.perf_counter()
+        network = train_dmsm(data, config, device=device, progress=_say, report_every=500)
+        seconds = time.perf_counter() - started
+        found = evaluate_network(network, unseen, val)
+        print(
+            found.markdown(form), f"gamma {float(network.gamma):.1f}, {seconds:.0f} s", flush=True
+        )
+        if out is not None:
+            save_dmsm(network, out / f"{re.sub(r'[^0-9A-Za-z.]+', '-', form)}.safetensors")
+        trained[form] = network
+    return trained
+
+
+def config_of(form: str) -> DmsmConfig:
+    """`default:gamma=30,objective=nce` -> settings."""
+    name, _, changes = form.partition(":")
+    pairs = (pair.split("=") for pair in changes.split(",") if pair)
+    values = {k: v if re.fullmatch("(?!true|false)[a-z_]+", v) else json.loads(v) for k, v in pairs}
+    return from_mapping(DmsmConfig, dataclasses.asdict(PRESETS[name].dmsm) | values, where=form)
+
+
+def captions_of(sources: Sequence[str], *, half: int | None = None) -> dict[str, tuple[str, ...]]:
+    """Captions by image id, of one half by id hash if asked."""
+    corpus = open_corpus(sources)
+    return {e.id: e.captions for e in corpus if half is None or half_by_hash(e.id) == half}
+
+
+def among(features: ImageFeatures, captions: Captions) -> ImageFeatures:
+    """The features of images that have captions here, in the order of the features."""
+    known = {canonical_id(name) for name in captions}
+    return features.select([name for name in features.ids if canonical_id(name) in known])
+
+
+def computed(args: argparse.Namespace) -> ImageFeatures:
+    """Features of all images of both corpora by the detector's weights."""
+    table = table_of([*args.train, *args.val], args.cache, side_px=args.size_px)
+    started = time.perf_counter()
+    vocabulary = load_vocabulary(args.vocabulary)
+    network = new_network(
+        PRESETS["default"].words, len(vocabulary), weights=None, size_px=args.size_px
+    )
+    load_weights(network, args.weights)
+    found = describe_images(network, table, device=args.device, mirrored=args.mirrored).features
+    print(f"features of {len(found)} images, {time.perf_counter() - started:.0f} s", flush=True)
+    if args.keep_features:
+        found.save(args.out / "features.npz")
+    return found
+
+
+def table_of(sources: Sequence[str], cache: Path, *, side_px: int) -> ImageTable:
+    """The decoded images, at the size that the network takes: resized as photographs are served."""
+    if (cache / INDEX_NAME).exists():
+        return open_table(cache)
+    return build_table(open_corpus(sources), cache, side_px=side_px)
+
+
+def _trained_on(lists: Lists, features: ImageFeatures) -> list[int]:
+    known = {canonical_id(name) for name in features.ids}
+    return [row for row, name in enumerate(lists.ids.tolist()) if name in known]
+
+
+def _say(report: DmsmReport) -> None:
+    print(
+        f"  {report.step}/{report.steps} loss {report.loss:.3f} "
+        f"{report.captions_per_second:.0f} captions/s",
+        flush=True,
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("forms", nargs="+")
+    parser.add_argument("--train", nargs="+", required=True, help="captioned images")
+    parser.add_argument("--val", nargs="+", required=True, help="captioned images")
+    parser.add_argument("--features", nargs="+", type=Path, help="instead of computing them")
+    parser.add_argument("--weights", type=Path, help="of the detector, safetensors")
+    parser.add_argument("--vocabulary", type=Path, help="of the detector")
+    parser.add_argument("--size-px", type=int, default=224)
+    parser.add_argument("--mirrored", action="store_true", help="features of mirrored images too")
+    parser.add_argument("--keep-features", action="store_true")
+    parser.add_argument("--cache", type=Path, default=Path("runs/dmsm-table"))
+    parser.add_argument("--lists", nargs="+", type=Path)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, default=Path("runs/dmsm"))
+    args = parser.parse_args()
+    if not args.features and not (args.weights and args.vocabulary):
+        parser.error("give --features, or --weights and --vocabulary")
+    return args
+
+
+if __name__ == "__main__":
+    main()
