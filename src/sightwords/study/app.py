@@ -47,7 +47,7 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
                 return _unknown_link()
             showing = judging.next_showing(connection, store.design, judge, now=clock())
             if showing is None:
-                done = judging.answered(connection, judge) >= store.design.showings_per_judge
+                done = judging.answered(connection, judge.id) >= store.design.showings_per_judge
                 return _html(page.end_page(finished=done))
         return _html(page.pair_page(showing, base=f"/j/{judge.token}"))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sightwords.errors import StudyError
 from sightwords.study.model import Pair
-from sightwords.text.ptb import tokenize_file
+from sightwords.text.ptb import tokenize_all
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -101,4 +101,4 @@ def text_similarity(captions: Mapping[str, Sequence[str]]) -> Similarity:
 
 
 def _words(captions: Sequence[str]) -> list[str]:
-    return [word for tokens in tokenize_file(list(captions)) for word in tokens]
+    return [word for tokens in tokenize_all(list(captions)) for word in tokens]

@@ -52,8 +52,8 @@ def next_showing(
     release_expired(connection, now=now)
     pending = _pending(connection, judge)
     if pending is not None and _keep(connection, pending, judge, now=now):
-        return _shown(connection, design, judge, pending.id)
-    number = answered(connection, judge)
+        return read_showing(connection, design, pending.id)
+    number = answered(connection, judge.id)
     if number >= design.showings_per_judge:
         return None
     wants_check = number in check_places(design, judge.id)
@@ -61,7 +61,7 @@ def next_showing(
     if chosen is None:
         return None
     made = add_showing(connection, design, judge, chosen, expires=now + LEASE_SECONDS)
-    return _shown(connection, design, judge, made)
+    return read_showing(connection, design, made)
 
 
 def record_vote(
@@ -99,7 +99,7 @@ def record_vote(
 def exclude(connection: Connection, judge: Judge, reason: str) -> int:
     """Leave out a judge, under all links that carry the same name; returns the reopened places."""
     same = judges.c.id == judge.id
-    if judge.name:
+    if ":" in judge.name:  # a person whom a platform names, not a seat
         same = sa.or_(same, judges.c.name == judge.name)
     connection.execute(
         sa.update(judges).where(same, judges.c.excluded == "").values(excluded=reason)
@@ -230,15 +230,16 @@ def _keep(
     return True
 
 
-def answered(connection: Connection, judge: Judge) -> int:
+def answered(connection: Connection, judge_id: int) -> int:
     """How many showings the judge has answered."""
     query = sa.select(sa.func.count()).where(
-        showings.c.judge_id == judge.id, showings.c.choice.is_not(None)
+        showings.c.judge_id == judge_id, showings.c.choice.is_not(None)
     )
     return int(connection.execute(query).scalar_one())
 
 
-def _shown(connection: Connection, design: Design, judge: Judge, showing_id: int) -> Showing:
+def read_showing(connection: Connection, design: Design, showing_id: int) -> Showing:
+    """A showing as its judge sees it."""
     row = connection.execute(
         sa.select(showings, pairs)
         .join(pairs, pairs.c.id == showings.c.pair_id)
@@ -251,6 +252,17 @@ def _shown(connection: Connection, design: Design, judge: Judge, showing_id: int
         image=row.image,
         first=captions[0],
         second=captions[1],
-        number=answered(connection, judge) + 1,
+        number=answered(connection, row.judge_id) + 1,
         total=design.showings_per_judge,
     )
+
+
+def is_surplus(connection: Connection, showing_id: int) -> bool:
+    """Whether the vote of a showing is kept without counting: no slot, and no check case."""
+    query = (
+        sa.select(pairs.c.is_check, showings.c.slot)
+        .join(showings, showings.c.pair_id == pairs.c.id)
+        .where(showings.c.id == showing_id)
+    )
+    row = connection.execute(query).one()
+    return not row.is_check and row.slot is None

@@ -1,0 +1,153 @@
+"""Make a study: draw the pairs and the check cases, take in the photographs, print links.
+
+SOURCE of photographs, captions of A, captions of B -> Store
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from sightwords.corpus import open_corpus
+from sightwords.errors import ImageError, StudyError
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.results import read_results
+from sightwords.images import decode
+from sightwords.study.checks import Similarity, draw_checks, text_similarity
+from sightwords.study.judging import add_judges
+from sightwords.study.model import HUMAN, Design, Pair, Photo
+from sightwords.study.pairs import DrawnPairs, draw_pairs
+from sightwords.study.store import Store, create_store
+from sightwords.types import ImageRef
+
+log = logging.getLogger(__name__)
+
+PHOTO_PX = 1024
+"""Longer side of a photograph before judges."""
+
+CHECK_POOL = 20
+"""Check cases in a study; each judge meets a few of them."""
+
+
+def create_study(
+    where: str,
+    design: Design,
+    *,
+    images: str | Path,
+    system: str | Path | Mapping[str, str],
+    against: str | Path | Mapping[str, str] | None = None,
+    all_pairs: bool = False,
+    similarity: Similarity | None = None,
+) -> Store:
+    """Draw and store a study, with its judges.
+
+    `images` is any source of photographs that `open_corpus` reads; its human captions serve as
+    the other side (`against` None), in check cases, and as references. `similarity` says how well
+    captions fit images, for wrong captions far apart: DMSM's, or TF-IDF of the captions when None.
+    With `all_pairs`, every image that both sides caption is taken, whatever `design.pairs` says.
+    """
+    captions = _read_captions(images)
+    first = _captions_of(system)
+    second = None if against is None else _captions_of(against)
+    count = None if all_pairs else design.pairs
+    while True:
+        rng = np.random.default_rng(design.seed)
+        drawn = draw_pairs(captions, first, second, count=count, rng=rng)
+        checks = _draw_checks(captions, drawn, design, similarity, rng=rng)
+        photos, unreadable = _load_photos(images, {*_images(drawn.pairs), *_images(checks)}, drawn)
+        if not unreadable:
+            break
+        log.warning("%d images cannot be read and are left out", len(unreadable))
+        captions = {image: said for image, said in captions.items() if image not in unreadable}
+    measure = design.checks_by or ("given" if similarity else "TF-IDF of captions")
+    design = replace(
+        design,
+        pairs=len(drawn.pairs),
+        checks_by=measure if checks else "",
+        source=design.source or Path(images).name,
+    )
+    store = create_store(where, design, photos, [*drawn.pairs, *checks])
+    with store.write() as connection:
+        add_judges(connection, design.judges)
+    return store
+
+
+def against_name(against: str | None) -> str:
+    """What `--against` is called in tables."""
+    return HUMAN if against is None else Path(against).stem
+
+
+def encode_photo(image: ImageRef) -> bytes:
+    """A JPEG for judges: upright, at most 1024 px, no metadata that could name the photograph."""
+    picture = decode(image)
+    picture.thumbnail((PHOTO_PX, PHOTO_PX))
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()
+
+
+def _captions_of(results: str | Path | Mapping[str, str]) -> dict[str, str]:
+    if isinstance(results, (str, Path)):
+        return read_results(results)
+    return {canonical_id(image): caption for image, caption in results.items()}
+
+
+def _read_captions(images: str | Path) -> dict[str, tuple[str, ...]]:
+    """Human captions of every image that has a photograph; none where people wrote none."""
+    found = {
+        canonical_id(example.id): example.captions
+        for example in open_corpus(str(images), need_captions=False)
+        if example.image is not None
+    }
+    if not found:
+        raise StudyError(f"{images}: no photographs in it; judges need to see them")
+    return found
+
+
+def _draw_checks(
+    captions: Mapping[str, tuple[str, ...]],
+    drawn: DrawnPairs,
+    design: Design,
+    similarity: Similarity | None,
+    *,
+    rng: np.random.Generator,
+) -> tuple[Pair, ...]:
+    """Check cases, on images of their own where there are enough."""
+    if not design.checks_per_judge:
+        return ()
+    shown = _images(drawn.pairs)
+    captioned = sorted(image for image, said in captions.items() if said)
+    spare = [image for image in captioned if image not in shown]
+    pool = spare if len(spare) >= design.checks_per_judge else captioned
+    count = max(design.checks_per_judge, min(CHECK_POOL, len(pool)))
+    measure = similarity or text_similarity({image: captions[image] for image in captioned})
+    return draw_checks(captions, pool, count=count, similarity=measure, rng=rng)
+
+
+def _images(pairs: Collection[Pair]) -> set[str]:
+    return {pair.image for pair in pairs}
+
+
+def _load_photos(
+    source: str | Path, wanted: set[str], drawn: DrawnPairs
+) -> tuple[list[Photo], set[str]]:
+    """The photographs in a second pass, and the ids of those that cannot be read."""
+    photos: dict[str, Photo] = {}
+    unreadable: set[str] = set()
+    for example in open_corpus(str(source), need_captions=False):
+        image = canonical_id(example.id)
+        if image not in wanted or image in photos or example.image is None:
+            continue
+        try:
+            jpeg = encode_photo(example.image)
+        except ImageError as error:
+            log.warning("%s", error)
+            unreadable.add(image)
+            continue
+        photos[image] = Photo(image, jpeg, drawn.references.get(image, ()))
+    return list(photos.values()), unreadable
