@@ -87,9 +87,7 @@ def train_forms(
         network = train_dmsm(data, config, device=device, progress=_say, report_every=500)
         seconds = time.perf_counter() - started
         found = evaluate_network(network, unseen, val)
-        print(
-            found.markdown(form), f"gamma {float(network.gamma):.1f}, {seconds:.0f} s", flush=True
-        )
+        print(found.markdown(form), f"gamma {network.gamma_value:.1f}, {seconds:.0f} s", flush=True)
         if out is not None:
             save_dmsm(network, out / f"{re.sub(r'[^0-9A-Za-z.]+', '-', form)}.safetensors")
         trained[form] = network

@@ -148,7 +148,7 @@ def _document(network: DmsmNetwork, folder: Path) -> str:
         "units": units,
         "semantic_units": network.config.semantic_units,
         "word_window": network.index.window,
-        "gamma": round(float(network.gamma), 6),
+        "gamma": round(network.gamma_value, 6),
         "image_sha256": sha256_of(folder / IMAGE_NAME),
         "text_sha256": sha256_of(folder / TEXT_NAME),
         "words": network.index.words,
