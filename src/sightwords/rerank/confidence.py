@@ -1,0 +1,156 @@
+"""Section 5, beyond the paper: how probable it is that the chosen caption is good.
+
+    Candidates, Ranking -> confidence, a probability
+
+A logistic regression on what the re-ranker saw (`confidence_features`), then Platt's scaling; both
+fitted by `train.confidence` on captions with references. "Good" is a CIDEr-D of at least a stated
+threshold against the image's own captions: `confidence.json` says which.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import BundleError
+from sightwords.files import write_text
+from sightwords.rerank.features import Candidates
+from sightwords.rerank.linear import Ranking
+from sightwords.words.strict_json import Reader
+
+FORMAT = 1
+CONFIDENCE_NAME = "confidence.json"
+PASSED_ON = (
+    "log_prob_per_word", "length", "dmsm", "grounded", "word_log_prob", "absent_log_prob",
+    "covered_precision", "doubtful_log_prob", "consensus",
+)  # fmt: skip
+"""Features of the chosen caption that are taken as they are, where the re-ranker has them."""
+LIMIT = 5.0
+"""Standardised features are cut off here, so that an odd image cannot make the sum run away."""
+
+
+def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, float]:
+    """What tells a good choice from a bad one.
+
+    - margin, entropy: how clearly the first candidate leads, and how many share the lead
+    - mentioned_prob, mentioned_precision, least_precision: of the detected words in the caption
+    - top_prob, top_probs, expected_words: how much the detector sees in the image at all
+    """
+    chosen = int(ranking.order[0])
+    tokens = candidates.tokens[candidates.starts[chosen] : candidates.starts[chosen + 1]]
+    mine = candidates.offered & np.isin(candidates.words, tokens)
+    probs, precisions = candidates.probs[mine], candidates.precisions[mine]
+    all_probs = np.sort(candidates.probs[candidates.offered])[::-1]
+    shares = np.exp(ranking.scores - ranking.scores[0])
+    shares /= shares.sum()
+    found = {
+        "margin": float(ranking.scores[0] - ranking.scores[1:2].mean())
+        if len(ranking.scores) > 1
+        else 0.0,
+        "entropy": float(-(shares * np.log(np.maximum(shares, 1e-12))).sum()),
+        "mentioned_prob": float(probs.mean()) if len(probs) else 0.0,
+        "mentioned_precision": float(precisions.mean()) if len(precisions) else 0.0,
+        "least_precision": float(precisions.min()) if len(precisions) else 0.0,
+        "top_prob": float(all_probs[:1].sum()),
+        "top_probs": float(all_probs[:3].sum() / 3),
+        "expected_words": float(all_probs.sum()),
+    }
+    of_chosen = dict(zip(ranking.names, ranking.features[0].tolist(), strict=True))
+    return found | {name: of_chosen[name] for name in PASSED_ON if name in of_chosen}
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """A fitted probability; call it with the features of one choice."""
+
+    names: tuple[str, ...]
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+    slope: float
+    """Platt's scaling of the regression's log-odds."""
+    shift: float
+    threshold: float
+    """A caption is good where its CIDEr-D reaches this."""
+    good_share: float
+    """Of the captions it was fitted on."""
+    reliability: Mapping[str, float] = field(default_factory=dict)
+    """On images that it was not fitted on: `ece`, `images`, `good`, `auc`."""
+
+    def __call__(self, features: Mapping[str, float]) -> float:
+        """The probability that the caption is good."""
+        missing = [name for name in self.names if name not in features]
+        if missing:
+            raise BundleError(
+                f"{CONFIDENCE_NAME} asks for {missing[0]!r}, which the re-ranker does not compute; "
+                "fit it anew for these weights: sightwords train mert"
+            )
+        row = np.array([[features[name] for name in self.names]])
+        return float(self.probabilities(row)[0])
+
+    def probabilities(self, rows: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """(N, F) in the order of `names` -> (N,)."""
+        given = standardised(np.asarray(rows, dtype=np.float64), self.means, self.scales)
+        logit = (given @ np.array(self.weights) + self.bias) * self.slope + self.shift
+        return np.asarray(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
+
+    def save(self, directory: str | os.PathLike[str]) -> Path:
+        """Write `confidence.json`."""
+        path = Path(directory) / CONFIDENCE_NAME
+        rows = zip(self.names, self.means, self.scales, self.weights, strict=True)
+        document = {
+            "format": FORMAT,
+            "good": f"CIDEr-D of at least {self.threshold:g} against the image's captions",
+            "threshold": self.threshold,
+            "good_share": self.good_share,
+            "bias": self.bias,
+            "slope": self.slope,
+            "shift": self.shift,
+            "features": {n: [float(m), float(s), float(w)] for n, m, s, w in rows},
+            "reliability": dict(self.reliability),
+        }
+        write_text(path, json.dumps(document, indent=1) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Confidence:
+        """Read `confidence.json`."""
+        path = Path(directory) / CONFIDENCE_NAME
+        if not path.is_file():
+            raise BundleError(f"{path}: no such file; sightwords train mert makes it")
+        reader = Reader.open(path, newest=FORMAT)
+        features = reader.table("features")
+        rows = [_three(features, name) for name in features.values]
+        means, scales, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(
+            tuple(features.values),
+            means,
+            scales,
+            weights,
+            **{n: reader.take(n, float) for n in ("bias", "slope", "shift")},
+            threshold=reader.take("threshold", float),
+            good_share=reader.take("good_share", float),
+            reliability=reader.take("reliability", dict),
+        )
+
+
+def standardised(
+    rows: npt.NDArray[np.float64], means: npt.ArrayLike, scales: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """(N, F) with mean 0 and deviation 1 on the images of the fit, cut off at LIMIT."""
+    return np.asarray(np.clip((rows - np.asarray(means)) / np.asarray(scales), -LIMIT, LIMIT))
+
+
+def _three(reader: Reader, name: str) -> tuple[float, float, float]:
+    mean, scale, weight = reader.three(name)
+    if not (math.isfinite(mean + scale + weight) and scale > 0):
+        raise BundleError(f"{reader.where}: {name} is {(mean, scale, weight)}; expected numbers")
+    return mean, scale, weight
