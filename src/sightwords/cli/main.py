@@ -13,11 +13,22 @@ import sys
 from collections.abc import Sequence
 
 from sightwords._version import __version__
-from sightwords.cli import batch, bundle, caption, data, evaluate, generate, study, train, words
+from sightwords.cli import (
+    batch,
+    bundle,
+    caption,
+    data,
+    evaluate,
+    generate,
+    rank,
+    study,
+    train,
+    words,
+)
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import SightwordsError
 
-VERBS = (caption, batch, words, generate, bundle, data, evaluate, study, train)
+VERBS = (caption, batch, words, generate, rank, bundle, data, evaluate, study, train)
 """In the order of `--help`."""
 
 

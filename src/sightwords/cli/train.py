@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli import train_language
+from sightwords.cli import train_dmsm, train_language
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.train_progress import Talk, step_progress
 from sightwords.config import PRESETS, Config, load_config
@@ -37,6 +37,7 @@ def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
     _add_calibration(verbs)
     _add_quantise(verbs)
     train_language.add_parser(verbs)
+    train_dmsm.add_parser(verbs)
 
 
 def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:

@@ -35,6 +35,10 @@ class Talk:
             last=report.step == report.steps,
         )
 
+    def captions(self, step: int, steps: int, loss: float) -> None:
+        """A step of the similarity model's training."""
+        self._say(f"step {step:,}/{steps:,}, loss {loss:.3f}", last=step == steps)
+
     def tokens(self, done: int, total: int) -> None:
         """So many tokens of all epochs are done."""
         if self.first_tokens is None:  # a resumed run starts in the middle, and compiles first
