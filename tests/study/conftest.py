@@ -1,0 +1,136 @@
+"""Tiny studies on both databases; a real PostgreSQL, started for the session."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+pytest.importorskip("sqlalchemy")
+
+from sightwords.study.create import create_study
+from sightwords.study.model import Design
+from sightwords.study.store import Store
+
+WORDS = ("dog", "cat", "bus", "tree", "boat", "horse", "kite", "lamp", "cake", "bridge")
+COLOURS = ("red", "blue", "green", "white", "black", "brown")
+
+
+def _programs() -> Path | None:
+    """The folder of PostgreSQL's server programs."""
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return folders[-1].parent if folders else None
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """URL of a PostgreSQL of our own, up to the database's name, `{}`; not run by root."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("PostgreSQL's server programs are not installed (apt-get install postgresql)")
+    user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # sockets need a short path
+    if user:
+        shutil.chown(folder, user)
+    data = folder / "data"
+
+    def run(*command: str) -> None:
+        done = subprocess.run(
+            command, user=user, cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    run(str(programs / "initdb"), "-D", str(data), "-U", "judge", "-A", "trust", "--no-sync")
+    options = f"-c listen_addresses='' -k {folder} -c fsync=off -c max_connections=200"
+    log = str(folder / "log")
+    run(str(programs / "pg_ctl"), "-D", str(data), "-l", log, "-o", options, "-w", "start")
+    try:
+        yield f"postgresql://judge@/{{}}?host={folder}"
+    finally:
+        run(str(programs / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.database)],
+)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new, empty database: both kinds, one after the other."""
+    if request.param == "sqlite":
+        return str(tmp_path / "study.db")
+    return new_database(request.getfixturevalue("postgres"))
+
+
+def new_database(template: str) -> str:
+    import psycopg
+
+    name = f"study_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(template.format("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return template.format(name)
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 coloured squares, each with three captions, as a JSONL manifest."""
+    return make_source(tmp_path_factory.mktemp("photographs"), count=60)
+
+
+def make_source(folder: Path, *, count: int) -> Path:
+    lines = []
+    for number in range(count):
+        word, colour = WORDS[number % 10], COLOURS[number // 10 % 6]
+        Image.new("RGB", (60, 40), colour).save(folder / f"{number}.png")
+        captions = [
+            f"A {colour} {word}.",
+            f"One {word} that is {colour}",
+            f"There is a {word} in {colour} here",
+        ]
+        line = {"id": f"img-{number:02}", "image": f"{number}.png", "captions": captions}
+        lines.append(json.dumps(line))
+    path = folder / "photographs.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def system() -> dict[str, str]:
+    return {f"img-{n:02}": f"something like a {WORDS[n % 10]}" for n in range(60)}
+
+
+Make = Callable[..., Store]
+
+
+@pytest.fixture
+def make(where: str, source: Path, system: dict[str, str]) -> Iterator[Make]:
+    """Make a study of scripted votes; keywords are the design's."""
+    opened: list[Store] = []
+
+    def make_study(**design: object) -> Store:
+        small = {"pairs": 10, "pairs_per_judge": 5, "checks_per_judge": 2, "origin": "simulated"}
+        store = create_study(
+            where,
+            Design("ours", **{**small, **design}),  # type: ignore[arg-type]
+            images=source,
+            system=system,
+        )
+        opened.append(store)
+        return store
+
+    yield make_study
+    for store in opened:
+        store.close()
