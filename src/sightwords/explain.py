@@ -9,6 +9,7 @@ that the detector does not know have no map; the caption's panel names them.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -72,7 +73,7 @@ def _caption_panel(image: Image.Image, caption: Caption, unknown: list[str]) -> 
     width = max(small.width, 240)
     font, note_font = ImageFont.load_default(18), ImageFont.load_default(13)
     lines = textwrap.wrap(caption.text, max(16, width // 9))
-    notes = [f"confidence {caption.confidence:.2f}"]
+    notes = [] if math.isnan(caption.confidence) else [f"confidence {caption.confidence:.2f}"]
     if unknown:
         notes += textwrap.wrap(f"not the detector's words: {', '.join(unknown)}", width // 7)
     page = Image.new("RGB", (width, small.height + 12 + 22 * len(lines) + 17 * len(notes)), "white")

@@ -151,7 +151,7 @@ def _from_csv(row: dict[str, Any]) -> Record:
     return {
         "id": row["id"],
         "caption": row["caption"],
-        "confidence": float(row["confidence"]),
+        "confidence": float(row["confidence"]) if row["confidence"] else None,
         "words": words,
     }
 

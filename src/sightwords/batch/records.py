@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ def caption_record(caption: Caption, *, n_best: int = 0, words: bool = True) -> 
 
     Numbers are rounded to five digits: the rest is noise, and files stay small.
     """
-    record: Record = {"caption": caption.text, "confidence": round(caption.confidence, 5)}
+    record: Record = {"caption": caption.text, "confidence": _known(caption.confidence)}
     if words:
         record["words"] = [word_record(word) for word in caption.words]
     if n_best:
@@ -34,6 +35,11 @@ def word_record(word: CaptionWord) -> Record:
         "box": _corners(detected.box),
         "used": word.used,
     }
+
+
+def _known(confidence: float) -> float | None:
+    """None where the bundle has no confidence model: JSON knows no NaN."""
+    return None if math.isnan(confidence) else round(confidence, 5)
 
 
 def _sentence_record(ranked: RankedHypothesis) -> Record:

@@ -61,7 +61,16 @@ class Bundle:
     def chooser(self, *, threads: int | None = None, n_best: int = 5) -> Chooser:
         """Section 5, with the models that its weights ask for."""
         from sightwords.rerank.chooser import Chooser
+        from sightwords.rerank.linear import Ranker
 
+        ranker = Ranker.load(self.directory / "rerank")
+        for part in ("dmsm", "grounded"):
+            if ranker.needs(part) and part not in self.manifest.parts:
+                raise BundleError(
+                    f"{self.where}: bundle {self.manifest.name!r} has re-ranking weights that ask "
+                    f"for {part!r}, and holds no {part}/; add that part, or tune the weights "
+                    "without it, and run: sightwords bundle seal"
+                )
         return Chooser.load(self.directory, threads=threads, n_best=n_best)
 
     def check(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import glob
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,7 +171,9 @@ def _line(photograph: str, caption: Caption) -> str:
     )
     listed = ", ".join(f"{w.detected.word} {w.detected.prob:.0%}" for w in words)
     found = f"  [{listed}]" if listed else ""
-    return f"{photograph}: {caption.text} ({caption.confidence:.2f}){found}"
+    # Without a confidence model in the bundle it is NaN, and nothing is claimed.
+    sure = "" if math.isnan(caption.confidence) else f" ({caption.confidence:.2f})"
+    return f"{photograph}: {caption.text}{sure}{found}"
 
 
 def _word_line(word: CaptionWord) -> str:
