@@ -29,7 +29,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, source: Tensor, *, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """x (B, N, d), source (B, S, d), mask broadcast to (B, heads, N, S), True where seen."""
+        """Of (B, N, d) and (B, S, d); the mask, True where seen, is spread to (B, heads, N, S)."""
         query = self._split(self.query(x))
         key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
         found = functional.scaled_dot_product_attention(
@@ -39,7 +39,8 @@ class Attention(nn.Module):
         return out
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, d / heads)
+        heads = x.view(*x.shape[:2], self.heads, x.shape[2] // self.heads)
+        return heads.transpose(1, 2)  # (B, heads, N, d / heads)
 
 
 class Layer(nn.Module):
@@ -60,7 +61,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor | None, kept: Tensor | None, mask: Tensor | None
     ) -> Tensor:
-        """x (B, H, L, d): H sentences of each image. Without `mask` each place sees those before.
+        """Of (B, H, L, d), H sentences an image; without `mask` each place sees those before it.
 
         Sentences of one image share its memory: they attend to it as one long sequence.
         """
@@ -72,7 +73,8 @@ class Layer(nn.Module):
             found = self.cross(self.cross_norm(x).flatten(1, 2), memory, mask=kept)
             x = x + self.dropout(found.view_as(x))
         change = self.down(functional.gelu(self.up(self.last_norm(x)), approximate="tanh"))
-        return x + self.dropout(change)
+        out: Tensor = x + self.dropout(change)
+        return out
 
 
 class GroundedNetwork(nn.Module):
@@ -98,7 +100,8 @@ class GroundedNetwork(nn.Module):
         self.memory_norm = nn.LayerNorm(units)
         self.layers = nn.ModuleList(Layer(config, crosses=True) for _ in range(config.layers))
         self.norm = nn.LayerNorm(units)
-        self.value = nn.Sequential(nn.Linear(units, units), nn.GELU("tanh"), nn.Linear(units, 1))
+        self.value = nn.Linear(units, units)
+        self.value_out = nn.Linear(units, 1)
         self.dropout = nn.Dropout(config.dropout)
         self._initialise()
 
@@ -116,12 +119,18 @@ class GroundedNetwork(nn.Module):
         self, features: Tensor, word_ids: Tensor, word_probs: Tensor, kept: Tensor | None = None
     ) -> Tensor:
         """(B, T, D), (B, W), (B, W) -> (B, 1 + T + W, d); `kept` (B, 1 + T + W) hides places."""
+        return self.remember(features, self.embedding(word_ids), word_probs, kept)
+
+    def remember(
+        self, features: Tensor, word_vectors: Tensor, word_probs: Tensor, kept: Tensor | None = None
+    ) -> Tensor:
+        """As `memory`, with the vectors (B, W, d) of the words."""
         normal = self.image_norm(features)
         if self.training and self.config.feature_noise:
             normal = normal + self.config.feature_noise * torch.randn_like(normal)
         image = self.image(normal) + self.place
         numbers = torch.stack([word_probs, word_probs.clamp_min(1e-4).log()], dim=-1)
-        words = self.embedding(word_ids) + self.prob(numbers)
+        words = word_vectors + self.prob(numbers)
         empty = self.empty.expand(len(features), -1, -1)
         x = self.dropout(torch.cat([empty, image, words], dim=1))[:, None]
         mask = None if kept is None else kept[:, None, None]
@@ -135,12 +144,7 @@ class GroundedNetwork(nn.Module):
         """(B, H, L) tokens, the start symbol first -> (B, H, L, d): what follows each of them."""
         positions = torch.arange(sentences.shape[-1], device=sentences.device)
         positions = positions.clamp_max(self.config.maximum_length)
-        return self._decode(self.embedding(sentences) + self.position(positions), memory, kept)
-
-    def read_tree(self, tokens: Tensor, positions: Tensor, seen: Tensor, memory: Tensor) -> Tensor:
-        """(N,) nodes of a tree of sentences, each seeing its ancestors (N, N) -> (N, d)."""
-        x = self.embedding(tokens) + self.position(positions)
-        return self._decode(x[None, None], memory, None, seen[None, None])[0, 0]
+        return self.decode(self.embedding(sentences) + self.position(positions), memory, kept)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., outcomes); the vectors of words are shared with the input."""
@@ -148,12 +152,14 @@ class GroundedNetwork(nn.Module):
 
     def values(self, last: Tensor) -> Tensor:
         """(..., d) at the last words -> (...) what the sentences score beside their words."""
-        found: Tensor = self.value(last)[..., 0]
+        inner = functional.gelu(self.value(last), approximate="tanh")
+        found: Tensor = self.value_out(inner)[..., 0]
         return found
 
-    def _decode(
+    def decode(
         self, x: Tensor, memory: Tensor, kept: Tensor | None, mask: Tensor | None = None
     ) -> Tensor:
+        """Vectors of tokens and positions (B, H, L, d) -> (B, H, L, d) what follows them."""
         x = self.dropout(x)
         hidden = None if kept is None else kept[:, None, None]
         for layer in self.layers:
@@ -171,4 +177,4 @@ class GroundedNetwork(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
         # The sentence's own score starts at nothing: before lists are seen, words decide alone.
-        nn.init.zeros_(self.value[-1].weight)
+        nn.init.zeros_(self.value_out.weight)
