@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import StudyError
-from sightwords.metrics.significance import RESAMPLES, ErrorBar, error_bar
+from sightwords.metrics.significance import RESAMPLES, ErrorBar
 from sightwords.study.model import Ballot
 
 FloatArray = npt.NDArray[np.float64]
@@ -67,11 +67,29 @@ def shares(
     """
     outcome = majority(counts)
     better, same, _ = outcome.T
+    columns = np.stack([same, better, same + better], axis=1)
+    return Shares(len(outcome), *error_bars(columns, rng=rng, resamples=resamples))
 
-    def bar(values: FloatArray) -> ErrorBar:
-        return error_bar(values, rng=rng, resamples=resamples)
 
-    return Shares(len(outcome), bar(same), bar(better), bar(same + better))
+def error_bars(
+    outcomes: FloatArray, *, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> list[ErrorBar]:
+    """The bar of each column of (N, C) outcomes, all from the same resamples of the N pairs.
+
+    As `metrics.significance.error_bar` has it, but drawn by kind: outcomes are of few kinds, and
+    how many of each a resample of N pairs holds is one multinomial draw instead of N.
+
+    >>> [bar] = error_bars(np.array([[1.0], [0.0]]), rng=np.random.default_rng(0))
+    >>> bar
+    ErrorBar(mean=0.5, margin=0.5)
+    """
+    kinds, numbers = np.unique(outcomes, axis=0, return_counts=True)
+    size = len(outcomes)
+    drawn = rng.multinomial(size, numbers / size, size=resamples) @ kinds / size  # (R, C)
+    means = outcomes.mean(axis=0)
+    low, high = np.percentile(drawn, [5, 95], axis=0)
+    margins = np.maximum(means - low, high - means)
+    return [ErrorBar(float(m), float(d)) for m, d in zip(means, margins, strict=True)]
 
 
 def fleiss_kappa(counts: npt.ArrayLike) -> float | None:
