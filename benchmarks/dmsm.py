@@ -12,7 +12,9 @@ weights and the images of the shards and written to `--out`/features.npz. Retrie
 first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
 each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
 `sightwords.train.dmsm_export` take it from there. With `--lists` (files of `benchmarks/lists.py`
-for training images) `list_negatives` may be set.
+for training images) `list_negatives` may be set; with `--val-lists` each form is judged on lists
+too: the mean correlation of its cosines with CIDEr within a list, and the CIDEr of the sentence it
+likes best beside that of all sentences (chance) and of the best (oracle).
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ from sightwords.train.dmsm import DmsmReport, train_dmsm
 from sightwords.train.dmsm_data import DmsmData, dmsm_data, with_lists
 from sightwords.train.dmsm_export import save_dmsm
 from sightwords.train.dmsm_network import DmsmNetwork
-from sightwords.train.dmsm_vectors import evaluate_network
+from sightwords.train.dmsm_vectors import evaluate_network, list_agreement
 from sightwords.train.image_features import ImageFeatures, describe_images, merged
 from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import Lists, joined
 from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.types import FloatArray
 
 Captions = Mapping[str, Sequence[str]]
 
@@ -56,8 +59,16 @@ def main() -> None:
         if args.features
         else computed(args)
     )
-    lists = joined([Lists.load(path) for path in args.lists]) if args.lists else None
-    train_forms(args.forms, features, train, val, device=args.device, out=args.out, lists=lists)
+    train_forms(
+        args.forms,
+        features,
+        train,
+        val,
+        device=args.device,
+        out=args.out,
+        lists=joined([Lists.load(path) for path in args.lists]) if args.lists else None,
+        val_lists=joined([Lists.load(p) for p in args.val_lists]) if args.val_lists else None,
+    )
 
 
 def train_forms(
@@ -69,13 +80,12 @@ def train_forms(
     device: str,
     out: Path | None = None,
     lists: Lists | None = None,
+    val_lists: Lists | None = None,
 ) -> dict[str, DmsmNetwork]:
     """Train each form, print its row, save its weights."""
     seen, unseen = among(features, train), among(features, val)
-    poor = None
-    if lists is not None:
-        lists = lists.select(_trained_on(lists, seen))
-        poor = measure(lists, references_of(lists, train), processes=available_cores()).cider
+    lists, poor = measured(lists, seen, train)
+    val_lists, worth = measured(val_lists, unseen, val)
     trained = {}
     print(HEADER, flush=True)
     for form in forms:
@@ -88,6 +98,8 @@ def train_forms(
         seconds = time.perf_counter() - started
         found = evaluate_network(network, unseen, val)
         print(found.markdown(form), f"gamma {network.gamma_value:.1f}, {seconds:.0f} s", flush=True)
+        if val_lists is not None and worth is not None:
+            print("  ", list_agreement(network, unseen, val_lists, worth), flush=True)
         if out is not None:
             save_dmsm(network, out / f"{re.sub(r'[^0-9A-Za-z.]+', '-', form)}.safetensors")
         trained[form] = network
@@ -137,9 +149,18 @@ def table_of(sources: Sequence[str], cache: Path, *, side_px: int) -> ImageTable
     return build_table(open_corpus(sources), cache, side_px=side_px)
 
 
-def _trained_on(lists: Lists, features: ImageFeatures) -> list[int]:
+def measured(
+    lists: Lists | None, features: ImageFeatures, captions: Captions
+) -> tuple[Lists | None, FloatArray | None]:
+    """The 50 likeliest sentences a word of images with features, and the CIDEr of each."""
+    if lists is None:
+        return None, None
     known = {canonical_id(name) for name in features.ids}
-    return [row for row, name in enumerate(lists.ids.tolist()) if name in known]
+    rows = [row for row, name in enumerate(lists.ids.tolist()) if name in known]
+    lists = lists.select(rows)
+    lists = lists.best(50, lists.per_word)
+    references = references_of(lists, captions)
+    return lists, measure(lists, references, processes=available_cores()).cider
 
 
 def _say(report: DmsmReport) -> None:
@@ -162,7 +183,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mirrored", action="store_true", help="features of mirrored images too")
     parser.add_argument("--keep-features", action="store_true")
     parser.add_argument("--cache", type=Path, default=Path("runs/dmsm-table"))
-    parser.add_argument("--lists", nargs="+", type=Path)
+    parser.add_argument("--lists", nargs="+", type=Path, help="of training images")
+    parser.add_argument("--val-lists", nargs="+", type=Path)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("runs/dmsm"))
     args = parser.parse_args()

@@ -1,8 +1,10 @@
 """Eq. 5 and 6 of section 5.1: the negative log posterior of the matching caption; and its kin.
 
-Captions of the same image, where a batch has several, are neither matching nor non-matching. The
-paper's N random captions are drawn from the batch, which is itself a random part of the corpus:
-each image sees random captions of other images as in the paper, and each is encoded once.
+Captions of the same image, where a batch has several, are neither matching nor non-matching.
+
+Deviation: the paper's N random captions are drawn from the batch, which is itself a random part of
+the corpus: each image sees random captions of other images as in the paper, and each caption is
+encoded once instead of 50 times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The two networks of the DMSM in torch (section 5.1); `train.dmsm_export` writes their twins."""
+"""The two networks of the DMSM in torch (section 5.1); `train.dmsm_export` writes their twins.
+
+Deviation: image features are standardised. The preset `default` also shares one layer among the
+image's tokens, brings trigrams to `word_units` numbers before the convolution (a third of the
+weights) and gives common words a vector of their own; `paper` does none of these.
+"""
 
 from __future__ import annotations
 

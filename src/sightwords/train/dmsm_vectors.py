@@ -1,10 +1,16 @@
-"""Vectors of many images and sentences by a DMSM still in torch: for retrieval while it trains."""
+"""Vectors of many images and sentences by a DMSM still in torch: what it is worth so far.
+
+Retrieval tells captions of different images apart; in the pipeline the DMSM tells sentences of one
+image's list apart, which `list_agreement` looks at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from sightwords.evaluate.ids import canonical_id
@@ -13,6 +19,7 @@ from sightwords.text.ptb import tokenize_all
 from sightwords.train.dmsm_data import word_rows
 from sightwords.train.dmsm_network import DmsmNetwork
 from sightwords.train.image_features import ImageFeatures
+from sightwords.train.lists import Lists
 from sightwords.types import FloatArray
 
 
@@ -66,3 +73,36 @@ def evaluate_network(
     return retrieval(
         image_vectors(network, features.select(ids)), text_vectors(network, sentences), owners
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ListAgreement:
+    """How the cosines of a list's sentences go with what the sentences are worth."""
+
+    correlation: float
+    """Mean over images of the correlation within the list."""
+    best: float
+    """Mean worth of the sentence with the largest cosine."""
+    chance: float
+    """Mean worth of all sentences."""
+    oracle: float
+    """Mean worth of the best sentence."""
+
+
+def list_agreement(
+    network: DmsmNetwork, features: ImageFeatures, lists: Lists, values: npt.NDArray[np.float32]
+) -> ListAgreement:
+    """Judge the model on M-best lists; `values` (H,) is each sentence's CIDEr, say."""
+    known = {canonical_id(name): row for row, name in enumerate(features.ids)}
+    rows = np.array([known[name] for name in lists.ids.tolist()])
+    images = image_vectors(network, features)[rows]
+    texts = text_vectors(network, [lists.sentence(h) for h in range(lists.hypotheses)])
+    cosines = np.einsum("hs,hs->h", texts, images[lists.images])
+    found = []
+    for first, last in zip(lists.offsets, lists.offsets[1:], strict=False):
+        mine, worth = cosines[first:last].astype(np.float64), values[first:last].astype(np.float64)
+        spread = mine.std() * worth.std()
+        product = ((mine - mine.mean()) * (worth - worth.mean())).mean()
+        correlation = product / spread if spread > 0 else 0.0
+        found.append((correlation, worth[mine.argmax()], worth.mean(), worth.max()))
+    return ListAgreement(*map(float, np.mean(found, axis=0)))
