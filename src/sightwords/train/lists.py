@@ -164,7 +164,7 @@ class Lists:
         """Some hypotheses of each image: (H,) which; each image must keep one."""
         counts = np.add.reduceat(mask.astype(np.int64), self.offsets[:-1])
         if not counts.all():
-            bare = self.ids[int(np.argmin(counts))]
+            bare = str(self.ids[int(np.argmin(counts))])
             raise InputError(f"image {bare!r} would keep no hypothesis; keep at least one")
         kept = np.flatnonzero(mask)
         tokens, token_offsets = _gather(self.token_offsets, kept)

@@ -71,7 +71,7 @@ def refuse_test_images(lists: Lists) -> None:
         first = int(np.argmax(is_test))
         raise InputError(
             f"{int(is_test.sum())} of {len(lists)} tuning images are test images, the first "
-            f"{lists.ids[first]!r} (split {lists.splits[first]!r}); tune on validation images"
+            f"{str(lists.ids[first])!r} (split {str(lists.splits[first])!r}); tune on validation images"
         )
 
 
