@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -80,3 +82,69 @@ def test_caption_without_arguments_is_a_usage_error(capsys: pytest.CaptureFixtur
         main(["caption"])
     assert stopped.value.code == 2
     assert "--samples" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def captioner(tiny_bundle: Path) -> Captioner:
+    return sightwords.load(tiny_bundle, threads=1, backend="numpy")
+
+
+def test_every_kind_of_source_gets_the_same_caption(captioner: Captioner, tmp_path: Path) -> None:
+    image = Image.new("RGB", (20, 20), "red")
+    path = tmp_path / "red.png"
+    image.save(path)
+    sources = [str(path), path, path.read_bytes(), image, np.asarray(image)]
+    several = captioner(sources)
+    assert isinstance(several, list)
+    assert len({caption.text for caption in several}) == 1
+    assert captioner(path).n_best == several[0].n_best
+    assert "red" in several[0].text
+    assert any(word.used and word.detected.word == "red" for word in several[0].words)
+    with pytest.raises(sightwords.ImageError, match=r"none\.jpg"):
+        captioner([path, "none.jpg"])
+
+
+def test_wishes_are_met_and_checked_at_once(captioner: Captioner, tiny_bundle: Path) -> None:
+    red = Image.new("RGB", (20, 20), "red")
+    required = captioner.asking(require=["Green"])
+    assert "green" in required(red).text.split()
+    for ranked in captioner.asking(forbid=["red"])(red).n_best:
+        assert "red" not in ranked.hypothesis.tokens
+    with pytest.raises(sightwords.VocabularyError, match="zebra"):
+        sightwords.load(tiny_bundle, require=["zebra"], backend="numpy")
+    with pytest.raises(sightwords.InputError, match="both required and forbidden"):
+        captioner.asking(require=["red"], forbid=["red"])
+    with pytest.raises(sightwords.InputError, match="min_precision is 2"):
+        captioner.asking(min_precision=2)
+
+
+def test_precision_takes_words_from_the_sentence(captioner: Captioner) -> None:
+    half = Image.new("RGB", (40, 40), "red")
+    half.paste((0, 0, 255), (0, 0, 20, 40))
+    before = captioner.trace(half)
+    after = captioner.asking(min_precision=1.0).again(before)
+    assert after.regions is before.regions
+    assert len(after.words.words) <= len(before.words.words)
+    assert len(after.words.words) == 3  # never fewer: nothing can be said of no words
+    precisions = [word.precision for word in after.words.words]
+    assert precisions == sorted(precisions, reverse=True)
+    assert "decode" not in after.caption.seconds
+
+
+def test_options_reach_the_stages(tiny_bundle: Path) -> None:
+    small = sightwords.load(tiny_bundle, n_best=2, beam_width=3, backend="numpy")
+    assert len(small(Image.new("RGB", (8, 8), "red")).n_best) == 2
+    assert small.generate.config.beam_width == 3  # type: ignore[attr-defined]
+
+
+def test_the_figure_has_a_panel_a_content_word(captioner: Captioner) -> None:
+    from sightwords.explain import PANEL_PX, content_words
+
+    trace = captioner.trace(Image.new("RGB", (64, 32), "red"))
+    figure = captioner.explain(trace)
+    panels = 1 + len(content_words(trace.caption))
+    assert panels >= 2
+    assert figure.width > min(panels, 4) * PANEL_PX
+    pixels = np.asarray(figure)
+    assert (pixels[20, 20] == (255, 0, 0)).all()  # the photograph comes first
+    assert (pixels[20, 20 + PANEL_PX + 12] != (255, 0, 0)).any()  # then a map over its grey
