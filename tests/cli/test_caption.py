@@ -1,0 +1,138 @@
+"""`sightwords caption`: lines, JSON, figures, lists on stdin, and what it says about bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from sightwords.cli.main import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Image.new("RGB", (30, 20), "red").save(tmp_path / "red.png")
+    Image.new("RGB", (30, 20), "blue").save(tmp_path / "sky.png")
+    return tmp_path
+
+
+def _run(bundle: Path, *arguments: object) -> int:
+    return main(["caption", *map(str, arguments), "--bundle", str(bundle), "--threads", "1"])
+
+
+def test_one_line_a_photograph(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(tiny_bundle, folder / "red.png", folder / "sky.png") == 0
+    out, err = capsys.readouterr()
+    first, second = out.splitlines()
+    assert first.startswith(f"{folder / 'red.png'}: ")
+    assert "red 100%" in first
+    assert second.startswith(f"{folder / 'sky.png'}: ")
+    assert "blue 100%" in second
+    assert err == ""
+
+
+def test_words_and_n_best_stand_below(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(tiny_bundle, folder / "red.png", "--words", "--n-best", 2) == 0
+    _, *below = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("  ") for line in below)
+    words = [line for line in below if "precision" in line]
+    assert any(line.split()[0] == "red" and line.endswith("used") for line in words)
+    sentences = below[len(words) :]
+    assert len(sentences) == 2
+    scores = [float(line.split()[0]) for line in sentences]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_json_has_all_that_is_known(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(tiny_bundle, folder / "red.png", "--json", "--n-best", 3) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["image"] == str(folder / "red.png")
+    assert record["confidence"] is None  # this bundle has no confidence model
+    assert len(record["n_best"]) == 3
+    best = record["n_best"][0]
+    assert best["caption"] == record["caption"]
+    total = sum(record["weights"][name] * value for name, value in best["features"].items())
+    assert total == pytest.approx(best["score"], abs=1e-3)
+    assert list(record["seconds"]) == [
+        "decode", "detect", "pool", "calibrate", "generate", "choose"
+    ]  # fmt: skip
+    red = next(word for word in record["words"] if word["word"] == "red")
+    assert red["used"] is True
+    assert len(red["box"]) == 4
+
+
+def test_wishes(folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--require", "green", "--forbid", "dog", "--min-precision", 0.9)
+    assert _run(tiny_bundle, folder / "red.png", *options) == 0
+    caption = capsys.readouterr().out.partition(": ")[2].partition("  [")[0].split()
+    assert "green" in caption
+    assert "dog" not in caption
+    assert _run(tiny_bundle, folder / "red.png", "--require", "zebra") == 1
+    assert "zebra" in capsys.readouterr().err
+
+
+def test_stdin_patterns_and_samples(
+    folder: Path,
+    tiny_bundle: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{folder / 'sky.png'}\n\n"))
+    assert _run(tiny_bundle, "-", folder / "*.png", "--samples") == 0
+    names = [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()]
+    expected = [folder / "sky.png", folder / "red.png", folder / "sky.png"]
+    assert names[:3] == list(map(str, expected))
+    assert len(names) == 3 + 5
+
+
+def test_figures(folder: Path, tiny_bundle: Path) -> None:
+    (folder / "more").mkdir()
+    Image.new("RGB", (30, 20), "white").save(folder / "more" / "red.png")
+    photographs = [folder / "red.png", folder / "more" / "red.png", folder / "sky.png"]
+    assert _run(tiny_bundle, *photographs, "--explain", folder / "out") == 0
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert names == {"red-1.png", "red-2.png", "sky.png"}
+    with Image.open(folder / "out" / "sky.png") as figure:
+        assert figure.width > 800
+
+
+def test_bad_photographs_are_named_and_the_others_go_on(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.jpg").write_bytes(b"no image")
+    photographs = [folder / "bad.jpg", folder / "none.jpg", folder, folder / "red.png"]
+    assert _run(tiny_bundle, *photographs) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{folder / 'red.png'}: ")
+    errors = captured.err.splitlines()
+    assert len(errors) == 3
+    assert "bad.jpg" in errors[0]
+    assert "none.jpg" in errors[1]
+    assert "is a directory" in errors[2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--min-precision", "1.5"], ["--min-precision", "x"], ["--threads", "0"], ["--n-best", "0"]],
+)
+def test_bad_options_are_usage_errors(folder: Path, options: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["caption", str(folder / "red.png"), *options])
+    assert caught.value.code == 2
+
+
+def test_no_such_bundle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(folder / "nowhere", folder / "red.png") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "nowhere: no such directory or file" in captured.err
