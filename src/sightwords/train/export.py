@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,17 +96,35 @@ def detector_spec(network: WordNetwork, config: Config) -> DetectorSpec:
 
 def write_onnx(network: WordNetwork, path: str | os.PathLike[str]) -> None:
     """`image` (B, 3, S, S) -> `region_logits`, `features` and, from the whole image, its logits."""
-    require("onnxscript", extra="train", purpose="ONNX export")
     names = ["region_logits", "features"]
     if network.pooling == "whole_image":
         names.append("image_logits")
+    write_program(
+        _Served(network),
+        {"image": _images(network, count=2)},
+        names,
+        path,
+        shapes=({0: torch.export.Dim("batch")},),
+    )
+
+
+def write_program(
+    module: nn.Module,
+    inputs: Mapping[str, Tensor],
+    outputs: Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    shapes: tuple[dict[int, Any], ...],
+) -> None:
+    """Trace a module on named inputs; `shapes` has the dimensions of each that may vary."""
+    require("onnxscript", extra="train", purpose="ONNX export")
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
-            _Served(network).eval(),
-            (_images(network, count=2),),
-            input_names=["image"],
-            output_names=names,
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            module.eval(),
+            tuple(inputs.values()),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=shapes,
             dynamo=True,
             verbose=False,
         )

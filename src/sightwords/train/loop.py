@@ -75,14 +75,8 @@ class TrainingLoop:
         # A fresh stream for each step: nothing to save, nothing to lose.
         torch.manual_seed(self.config.seed * 1_000_003 + self.step * world + rank)
         self._set_rates()
-        pixels, content, targets = self.rows.take(self.order.rows(self.step)[rank::world])
-        images = network_input(pixels, content, self.network.backbone.input, self.config)
         self.network.train()
-        with precision(self.device):
-            output = self.forward(images)
-            if self.teachers is not None:
-                targets = mixed(targets, self.teachers(images), self.config.teacher_weight)
-        loss = noisy_or_loss(output.bag_logits, targets)
+        loss = self._loss(self.order.rows(self.step)[rank::world])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.config.gradient_clip:
@@ -91,6 +85,15 @@ class TrainingLoop:
         self.step += 1
         self._update_average()
         return loss.detach()
+
+    def _loss(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        pixels, content, targets = self.rows.take(rows)
+        images = network_input(pixels, content, self.network.backbone.input, self.config)
+        with precision(self.device):
+            output = self.forward(images)
+            if self.teachers is not None:
+                targets = mixed(targets, self.teachers(images), self.config.teacher_weight)
+        return noisy_or_loss(output.bag_logits, targets)
 
     @property
     def learning_rate(self) -> float:

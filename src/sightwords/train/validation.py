@@ -11,6 +11,7 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.network import WordNetwork
 from sightwords.train.table import ImageTable
 from sightwords.train.words import score_images
+from sightwords.types import FloatArray
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,11 @@ def validate(
     if len(several) < len(table):
         log.warning("%d images with a single caption left out", len(table) - len(several))
         table = table.select(several)
-    scores = score_images(network, table, device=device)
+    return judge(score_images(network, table, device=device), table, vocabulary)
+
+
+def judge(scores: FloatArray, table: ImageTable, vocabulary: Vocabulary) -> WordMeans:
+    """The same from scores (N, V) of a table whose images have two captions and more."""
     captions = [[tuple(tokens) for tokens in tokenize_all(group)] for group in table.captions]
     truth = count_words(captions, vocabulary.words)
     tags = vocabulary.pos or ("other",) * len(vocabulary)

@@ -72,6 +72,24 @@ def train_words(
         compile_network=compile_network,
         teachers=teachers,
     )
+    return run_loop(
+        loop,
+        folder=folder,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=progress,
+        report_every=report_every,
+    )
+
+
+def run_loop(
+    loop: TrainingLoop,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Progress | None = None,
+    report_every: int = 20,
+) -> WordNetwork:
+    """Take every step of a loop that is left, with checkpoints and progress."""
     checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
     if checkpoint is not None and checkpoint.exists():
         loop.restore(checkpoint)

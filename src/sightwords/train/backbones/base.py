@@ -52,6 +52,10 @@ class Backbone(nn.Module):
         """
         raise NotImplementedError
 
+    def feature_map(self, images: Tensor) -> Tensor:
+        """For regions that are boxes (section 6.3): (B, 3, S, S) -> the map (B, C, h, w)."""
+        raise NotImplementedError
+
     def layers(self) -> list[list[nn.Parameter]]:
         """Parameters from the input upwards, for rates that fall by layer."""
         return [list(self.parameters())]

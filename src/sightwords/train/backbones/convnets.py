@@ -86,6 +86,11 @@ class ConvNet(Backbone):
         )
         return self._fc7(larger).permute(0, 2, 3, 1), image, image[:, None]
 
+    def feature_map(self, images: Tensor) -> Tensor:
+        """The last convolution before its pooling, which the pooling of each box stands for."""
+        found: Tensor = self.features[:-1](images)
+        return found
+
     def _fc7(self, images: Tensor) -> Tensor:
         hidden = torch.relu(self.fc6(self.features(images)))
         return torch.relu(self.fc7(self.drop6(hidden)))  # the head drops out of fc7

@@ -67,6 +67,11 @@ class EfficientNetLite2(Backbone):
         regions, features = self(images)
         return regions, features[:, 0], features
 
+    def feature_map(self, images: Tensor) -> Tensor:
+        """The last 1280 channels."""
+        found: Tensor = self.net.extract_features(images)
+        return found
+
     def layers(self) -> list[list[nn.Parameter]]:
         """Stem, each block, last convolution."""
         net = self.net

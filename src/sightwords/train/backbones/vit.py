@@ -92,6 +92,12 @@ class DinoV2(Backbone):
         features = torch.cat([torch.stack([tokens[:, 0], mean], dim=1), tiles(patches)], dim=1)
         return tokens[:, 0], regions, features
 
+    def feature_map(self, images: Tensor) -> Tensor:
+        """The patches as a square."""
+        tokens = self.vit(pixel_values=images).last_hidden_state[:, 1:]
+        found: Tensor = tokens.transpose(1, 2).unflatten(2, (self.patches, self.patches))
+        return found
+
     def layers(self) -> list[list[nn.Parameter]]:
         """Embeddings, then each block, then the last norm."""
         vit = self.vit
