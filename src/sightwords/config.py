@@ -63,6 +63,14 @@ class WordsConfig:
     """Eq. 1, or the Classification baseline of section 6.2."""
     grid: int = 12
     """Section 3.1: a 12 x 12 response map."""
+    regions: Literal["grid", "proposals"] = "grid"
+    """Section 3.1: dense scanning; or the boxes of the early system (section 6.3)."""
+    proposals: int = 100
+    """Boxes an image, best first, beside the whole image; the paper's number is open."""
+    proposal_cells: int = 3
+    """Features of a box are pooled in so many rows and columns; open."""
+    frozen: bool = False
+    """Whether the backbone keeps its weights (the early system: not fine-tuned)."""
     labels: Literal["any", "fraction"] = "any"
     """What an image teaches: whether any caption has the word (section 3.1), or how many do."""
     epochs: int = 3
@@ -107,7 +115,7 @@ class WordsConfig:
     """Order of the images, crops, dropout and new layers."""
 
     def __post_init__(self) -> None:
-        for name in ("grid", "epochs", "batch_size"):
+        for name in ("grid", "epochs", "batch_size", "proposals", "proposal_cells"):
             _check(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "head_rate"):
             _check(self, name, getattr(self, name) > 0, "above 0")
@@ -371,19 +379,43 @@ class GroundedConfig:
 class MertConfig:
     """Section 5: minimum error rate training of the re-ranking weights."""
 
-    objective: Literal["bleu", "cider", "meteor"] = "bleu"
-    """Section 5: BLEU on the validation lists."""
+    objective: str = "bleu"
+    """Section 5: BLEU on the validation lists; also `cider`, `meteor`, or a weighted sum of them,
+    such as `cider+0.5bleu`."""
     mentioned_objects: int = 10
     """Table 2: one binary feature for each number of mentioned objects from 0 to 10."""
     dmsm: bool = True
     """Table 2, feature 6; off in the rows without DMSM."""
+    probabilities: bool = False
+    """Beyond the paper: log-probabilities of mentioned and of unmentioned detected words."""
+    coverage: bool = False
+    """Beyond the paper: share of precision mentioned, confident words unused, doubtful words."""
+    consensus: bool = False
+    """Beyond the paper: agreement with the other candidates (minimum Bayes risk)."""
+    grounded: bool = False
+    """Beyond the paper: a second stage with the score of a language model that sees the image."""
+    shortlist: int = 64
+    """Candidates that reach the second stage."""
     restarts: int = 20
     """Open: random starting points of the line search."""
+    random_directions: int = 8
+    """Open: searched in each sweep, after every coordinate."""
+    bags: int = 0
+    """Bootstrap samples whose weights are averaged; 0 takes those of all images."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self, "mentioned_objects", self.mentioned_objects >= 0, "at least 0")
-        _check(self, "restarts", self.restarts >= 1, "at least 1")
+        _check(self, "mentioned_objects", 0 <= self.mentioned_objects <= 10, "from 0 to 10")
+        for name in ("restarts", "shortlist"):
+            _check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("random_directions", "bags"):
+            _check(self, name, getattr(self, name) >= 0, "at least 0")
+        terms = self.objective.replace(" ", "").split("+")
+        known = all(t.lstrip("0123456789.") in ("bleu", "cider", "meteor") for t in terms)
+        _check(
+            self, "objective", known,
+            "one of bleu, cider, meteor, or a sum of them such as 'cider+0.5bleu'",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

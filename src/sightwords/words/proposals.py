@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -23,8 +23,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from sightwords.errors import InputError, require
+from sightwords.files import atomic_path
 from sightwords.images import fit_size, resize, to_array
-from sightwords.types import Box
+from sightwords.types import Box, FloatArray
 
 Method = Literal["selective_search", "edge_boxes"]
 
@@ -66,6 +67,29 @@ def propose(
     else:
         raise InputError(f"proposals by {method!r}; expected selective_search or edge_boxes")
     return tuple(_boxes(rectangles, size, limit))
+
+
+def with_whole_image(boxes: Sequence[Box], *, limit: int) -> FloatArray:
+    """(R, 4) corners: the whole image, then at most `limit` boxes, best first.
+
+    >>> with_whole_image([Box(0, 0, 0.5, 1), Box(0, 0, 1, 0.5)], limit=1).tolist()
+    [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 1.0]]
+    """
+    corners = [(b.x0, b.y0, b.x1, b.y1) for b in boxes[:limit]]
+    return np.array([(0.0, 0.0, 1.0, 1.0), *corners], dtype=np.float32)
+
+
+def write_proposals(
+    path: str | os.PathLike[str], proposals: Iterable[tuple[str, Sequence[Box]]]
+) -> int:
+    """Write the lines that `read_proposals` reads, corners to four digits; returns how many."""
+    count = 0
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for key, boxes in proposals:
+            corners = [[round(c, 4) for c in (b.x0, b.y0, b.x1, b.y1)] for b in boxes]
+            file.write(json.dumps({"id": key, "boxes": corners}) + "\n")
+            count += 1
+    return count
 
 
 def _selective_search(cv2: ModuleType, bgr: npt.NDArray[np.uint8]) -> Sequence[Sequence[int]]:
