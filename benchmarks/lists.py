@@ -23,7 +23,7 @@ from sightwords.config import GenerationConfig
 from sightwords.language.maxent import MaxEnt
 from sightwords.train.language_data import read_detections
 from sightwords.train.lists import Lists, joined
-from sightwords.train.make_lists import make_lists, offered_words, without_words
+from sightwords.train.make_lists import detected_words, make_lists, without_words
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def lists_of(args: argparse.Namespace, path: Path) -> Lists:
     vocabulary = MaxEnt.load(args.language).vocabulary
     detections = read_detections(path, threshold=min(args.minimum_prob, args.keep_prob))
     precisions = precisions_of(args.detector, detections) if args.detector else None
-    words = offered_words(
+    words = detected_words(
         detections, vocabulary, minimum_prob=args.minimum_prob, precisions=precisions
     )
     names = detections.names

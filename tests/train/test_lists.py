@@ -17,7 +17,7 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language_data import Detections, read_detections
 from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import LOG_PROB_STEP, Lists, joined, merged, starts_of
-from sightwords.train.make_lists import make_lists, offered_words, without_words
+from sightwords.train.make_lists import detected_words, make_lists, without_words
 
 WORDS = ("a", "dog", "cat", "runs", "sits", "black", "on", "grass")
 
@@ -55,7 +55,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     for name in ("ids", "splits", "word_ids", "word_probs", "tokens", "log_probs", "offsets"):
         assert getattr(again, name).tolist() == getattr(lists, name).tolist(), name
     assert again.sentences(2) == [("a", "dog"), ("dog", "runs", "on", "grass"), ("a", "cat")]
-    assert again.detected(0) == {"dog": 0.75}  # black, at .125, is kept for features only
+    assert again.detected(0) == {"dog": 0.75, "black": 0.125}  # no third: both are offered
 
 
 def test_log_probs_are_kept_to_a_step(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_log_probs_are_kept_to_a_step(tmp_path: Path) -> None:
 def test_m_best_names_what_is_mentioned() -> None:
     found = lists_of(THREE).m_best(0)
     assert [h.tokens for h in found.hypotheses] == [("a", "dog", "runs"), ("a", "black", "dog")]
-    assert [h.mentioned for h in found.hypotheses] == [("dog",), ("dog",)]
+    assert [h.mentioned for h in found.hypotheses] == [("dog",), ("black", "dog")]
     assert found.hypotheses[1].log_prob == -4.25
 
 
@@ -113,7 +113,7 @@ def test_words_offered() -> None:
         np.array([0, 1, 2, 3, 5, 1, 2, 3, 5, 4]),
         np.array([0.9, 0.5, 0.2, 0.15, 0.1, 0.3, 0.02, 0.05, 0.04, 0.9], dtype=np.float32),
     )
-    words = offered_words(detections, vocabulary, minimum_prob=0.15)
+    words = detected_words(detections, vocabulary, minimum_prob=0.15)
     assert [WORDS[i] for i in words[0].ids] == ["dog", "cat", "runs", "grass"]
     assert words[0].offered.tolist() == [True, True, True, False]
     assert words[1].offered.tolist() == [True, False, True, True]  # the three likeliest
@@ -165,6 +165,6 @@ def test_detections_of_a_file_are_kept(tmp_path: Path) -> None:
     scores = np.array([[0.9, 0.5]], dtype=np.float32)
     np.savez(tmp_path / "s.npz", ids=["7"], words=["dog", "cat"], scores=scores)
     vocabulary = Vocabulary(WORDS, tuple(range(8, 0, -1)), 99)
-    [words] = offered_words(read_detections(tmp_path / "s.npz"), vocabulary, minimum_prob=0.15)
+    [words] = detected_words(read_detections(tmp_path / "s.npz"), vocabulary, minimum_prob=0.15)
     assert words.probs.tolist() == [pytest.approx(0.9), 0.5]
     assert words.precisions.tolist() == words.probs.tolist()

@@ -26,6 +26,8 @@ from sightwords.types import Hypothesis, MBest
 FORMAT = 1
 LOG_PROB_STEP = 2.0**-12
 """Log-likelihoods are rounded to this: a third of the file, and no rank that matters changes."""
+FEWEST_WORDS = 3
+"""An image with fewer words above the threshold gets its likeliest ones, up to so many."""
 Strings = npt.NDArray[np.str_]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -96,8 +98,10 @@ class Lists:
     def detected(self, image: int) -> dict[str, float]:
         """The words offered to the language model, with their probabilities."""
         part = slice(self.word_offsets[image], self.word_offsets[image + 1])
-        pairs = zip(self.word_ids[part].tolist(), self.word_probs[part].tolist(), strict=True)
-        return {self.words[i]: prob for i, prob in pairs if prob >= self.minimum_prob}
+        ids, probs = self.word_ids[part], self.word_probs[part]
+        offered = offered_words(probs, self.minimum_prob)
+        pairs = zip(ids[offered].tolist(), probs[offered].tolist(), strict=True)
+        return {self.words[i]: prob for i, prob in pairs}
 
     def m_best(self, image: int) -> MBest:
         """One image's list as the pipeline knows it."""
@@ -223,6 +227,20 @@ class Lists:
             coverage=stored["coverage"],
             minimum_prob=float(stored["minimum_prob"]),
         )
+
+
+def offered_words(probs: Floats, minimum_prob: float) -> npt.NDArray[np.bool_]:
+    """Which words the language model is offered: likely ones, or the likeliest few.
+
+    As `words.offered.Offer` does; of equal ones those of lower id.
+
+    >>> offered_words(np.array([0.1, 0.5, 0.01, 0.02], dtype=np.float32), 0.15).tolist()
+    [True, True, False, True]
+    """
+    offered = probs >= minimum_prob
+    if offered.sum() < FEWEST_WORDS:
+        offered[np.argsort(-probs, kind="stable")[:FEWEST_WORDS]] = True
+    return np.asarray(offered)
 
 
 def joined(parts: Sequence[Lists]) -> Lists:

@@ -21,12 +21,10 @@ from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
 from sightwords.train.language_data import Detections
-from sightwords.train.lists import Lists, in_chunks, starts_of
+from sightwords.train.lists import Lists, in_chunks, offered_words, starts_of
 
 CHUNK = 32
 """Images handed to a process at a time."""
-FEWEST_WORDS = 3
-"""An image with fewer words above the threshold gets its likeliest ones, up to so many."""
 
 Progress = Callable[[int, int], None]
 
@@ -56,7 +54,7 @@ class _Found:
     coverage: list[int]
 
 
-def offered_words(
+def detected_words(
     detections: Detections,
     vocabulary: Vocabulary,
     *,
@@ -78,7 +76,7 @@ def offered_words(
     worth = probs if precisions is None else precisions[kept].astype(np.float32)
     ends = np.searchsorted(rows, np.arange(len(detections.names) + 1))
     return [
-        Offered(ids[a:b], probs[a:b], worth[a:b], _offered(probs[a:b], minimum_prob))
+        Offered(ids[a:b], probs[a:b], worth[a:b], offered_words(probs[a:b], minimum_prob))
         for a, b in pairwise(ends.tolist())
     ]
 
@@ -186,11 +184,3 @@ def _search(job: Job) -> _Found:
         np.array(log_probs, dtype=np.float32),
         coverage,
     )
-
-
-def _offered(probs: npt.NDArray[np.float32], minimum_prob: float) -> npt.NDArray[np.bool_]:
-    """Words at or above the threshold, or the likeliest few; of equal ones those of lower id."""
-    offered = probs >= minimum_prob
-    if offered.sum() < FEWEST_WORDS:
-        offered[np.argsort(-probs, kind="stable")[:FEWEST_WORDS]] = True
-    return np.asarray(offered)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sightwords.errors import InputError
 from sightwords.train.mert_line import line_search
-from sightwords.train.mert_objective import Objective
+from sightwords.train.mert_objective import Objective, Statistics
 from sightwords.types import FloatArray
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Problem:
     """(F, H): a feature's values stand together."""
     offsets: Ints
     """(N + 1,)"""
-    statistics: npt.NDArray[np.float32]
+    statistics: Statistics
     """(H, C), see `Objective.statistics`."""
     objective: Objective
 
@@ -91,7 +91,7 @@ def chosen(scores: npt.NDArray[np.floating], offsets: Ints) -> Ints:
 def mert(
     features: FloatArray,
     offsets: Ints,
-    statistics: npt.NDArray[np.float32],
+    statistics: Statistics,
     objective: Objective,
     *,
     rng: np.random.Generator,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sightwords.errors import InputError
 from sightwords.rerank.features import Candidates, sentence_features
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.train.lists import Lists
+from sightwords.train.lists import Lists, offered_words
 from sightwords.types import FloatArray
 
 Given = Mapping[str, npt.NDArray[np.float32]]
@@ -34,7 +34,7 @@ def image_candidates(lists: Lists) -> Iterator[Candidates]:
             words=lists.word_ids[words].astype(np.int64),
             probs=probs,
             precisions=lists.word_precisions[words],
-            offered=probs >= min(lists.minimum_prob, _third_largest(probs)),
+            offered=offered_words(probs, lists.minimum_prob),
             closed=closed,
         )
 
@@ -71,10 +71,6 @@ def refuse_test_images(lists: Lists) -> None:
         first = int(np.argmax(is_test))
         raise InputError(
             f"{int(is_test.sum())} of {len(lists)} tuning images are test images, the first "
-            f"{str(lists.ids[first])!r} (split {str(lists.splits[first])!r}); tune on validation images"
+            f"{str(lists.ids[first])!r} (split {str(lists.splits[first])!r}); tune on validation "
+            "images"
         )
-
-
-def _third_largest(probs: FloatArray) -> float:
-    """What an image with fewer than three words above the threshold offers: see `make_lists`."""
-    return float(np.sort(probs)[-3:].min(initial=1.0))

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.train.mert_objective import Objective
+from sightwords.train.mert_objective import Objective, Statistics
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -68,7 +68,7 @@ def line_search(
     a: Floats,
     b: Floats,
     offsets: Ints,
-    statistics: npt.NDArray[np.float32],
+    statistics: Statistics,
     objective: Objective,
     *,
     image_weights: Floats | None = None,

@@ -1,0 +1,54 @@
+"""The networks' scores of every sentence of M-best lists: DMSM of all, grounded of shortlists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.rerank.dmsm import Dmsm
+from sightwords.rerank.grounded import Grounded
+from sightwords.train.image_features import ImageFeatures
+from sightwords.train.lists import Lists
+
+Values = npt.NDArray[np.float32]
+Progress = Callable[[int], None]
+
+
+def dmsm_scores(
+    lists: Lists, features: ImageFeatures, dmsm: Dmsm, *, progress: Progress | None = None
+) -> Values:
+    """(H,) similarity of each sentence with its image."""
+    rows = features.rows(lists.ids.tolist())
+    found = np.empty(lists.hypotheses, dtype=np.float32)
+    for image, row in enumerate(rows.tolist()):
+        part = slice(int(lists.offsets[image]), int(lists.offsets[image + 1]))
+        tokens = features.features[row].astype(np.float32)
+        found[part] = dmsm.score(tokens, lists.sentences(image))
+        if progress:
+            progress(image + 1)
+    return found
+
+
+def grounded_scores(
+    lists: Lists,
+    features: ImageFeatures,
+    grounded: Grounded,
+    mask: npt.NDArray[np.bool_],
+    *,
+    progress: Progress | None = None,
+) -> Values:
+    """(H,) the grounded model's score of the hypotheses in `mask`, 0 elsewhere."""
+    rows = features.rows(lists.ids.tolist())
+    found = np.zeros(lists.hypotheses, dtype=np.float32)
+    for image, row in enumerate(rows.tolist()):
+        low, high = int(lists.offsets[image]), int(lists.offsets[image + 1])
+        places = low + np.flatnonzero(mask[low:high])
+        if len(places):
+            tokens = features.features[row].astype(np.float32)
+            sentences = [lists.sentence(h) for h in places.tolist()]
+            found[places] = grounded.score(tokens, lists.detected(image), sentences)
+        if progress:
+            progress(image + 1)
+    return found
