@@ -10,11 +10,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli import train_dmsm, train_language
+from sightwords.cli import train_boxes, train_dmsm, train_language
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.train_progress import Talk, step_progress
+from sightwords.cli.train_progress import Talk, need_torch, step_progress
 from sightwords.config import PRESETS, Config, load_config
-from sightwords.errors import MissingExtraError
 from sightwords.settings import to_toml
 
 if TYPE_CHECKING:
@@ -70,6 +69,11 @@ def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
         "--weights", metavar="PATH|HUB-ID", help="pretrained backbone (default: none)"
     )
     parser.add_argument("--vocabulary", type=Path, metavar="FILE", help="words to use")
+    parser.add_argument(
+        "--proposals", type=Path, metavar="FILE",
+        help="boxes of every image (JSON lines): find words in them instead of on a grid; "
+        "images are then not cropped or mirrored",
+    )  # fmt: skip
     parser.add_argument("--size-px", type=int, metavar="N", help="side of the network's input")
     parser.add_argument("--epochs", type=int, metavar="N", help="passes over the images")
     parser.add_argument("--batch-size", type=int, metavar="N", help="images a step")
@@ -142,7 +146,11 @@ def run_words(args: argparse.Namespace) -> int:
         return 0
     if not args.train or args.out is None:
         args.parser.error("the following arguments are required: --train and --out")
-    _need_torch()
+    if config.words.regions == "proposals" and args.proposals is None:
+        args.parser.error('the settings say regions = "proposals": give --proposals FILE')
+    need_torch()
+    if args.proposals is not None:
+        return train_boxes.run_boxes(args, config, device=_device(args.device))
     from sightwords.text.vocabulary_file import load_vocabulary
     from sightwords.train.detector import train_detector
 
@@ -221,7 +229,8 @@ def _settings(args: argparse.Namespace) -> Config:
         images = dataclasses.replace(config.images, size_px=args.size_px)
         config = dataclasses.replace(config, images=images)
     changes = {k: v for k in ("epochs", "batch_size") if (v := getattr(args, k)) is not None}
-    return dataclasses.replace(config, words=dataclasses.replace(config.words, **changes))
+    config = dataclasses.replace(config, words=dataclasses.replace(config.words, **changes))
+    return train_boxes.with_boxes(config) if args.proposals is not None else config
 
 
 def _validated(
@@ -246,17 +255,6 @@ def _validated(
     figures = {"ap": means.ap, "phr": means.phr}
     shown = {k: None if math.isnan(v) else round(100 * v, 2) for k, v in figures.items()}
     return {"val_images": len(table), **shown}
-
-
-def _need_torch() -> None:
-    """One line instead of a traceback where the extra is not installed."""
-    import importlib.util
-
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtraError(
-            "training needs the package 'torch', which is not installed; "
-            "install it with: pip install 'sightwords[train]'"
-        )
 
 
 def _device(name: str) -> str:

@@ -8,9 +8,8 @@ import json
 from pathlib import Path
 
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.train_progress import Talk
+from sightwords.cli.train_progress import Talk, need_torch
 from sightwords.config import PRESETS, DmsmConfig, load_config
-from sightwords.errors import require
 
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 
@@ -59,7 +58,7 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, write, and say what it retrieves."""
     config = _settings(args)
-    require("torch", extra="train", purpose="training")
+    need_torch()
     from sightwords.train.dmsm_run import run_dmsm
     from sightwords.train.processes import best_device
     from sightwords.words.artefact import DEFAULT_DETECTOR

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightwords.errors import MissingExtraError
+
 if TYPE_CHECKING:
     from sightwords.train.words import Progress, StepReport
 
@@ -60,6 +62,17 @@ class Talk:
         elif last or now - self.said > QUIET_SECONDS:
             print(f"sightwords: {text}", file=sys.stderr, flush=True)
             self.said = now
+
+
+def need_torch() -> None:
+    """One line instead of a traceback where the extra is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError(
+            "training needs the package 'torch', which is not installed; "
+            "install it with: pip install 'sightwords[train]'"
+        )
 
 
 def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
