@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -134,3 +136,28 @@ def make(where: str, source: Path, system: dict[str, str]) -> Iterator[Make]:
     yield make_study
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Store], int]]:
+    """Serve a store from a thread; gives the port."""
+    uvicorn = pytest.importorskip("uvicorn")
+    from sightwords.study.app import make_app
+
+    running = []
+
+    def start(store: Store) -> int:
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(make_app(store), log_level="warning", access_log=False)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        running.append((server, thread, listener))
+        port: int = listener.getsockname()[1]
+        return port
+
+    yield start
+    for server, thread, listener in running:
+        server.should_exit = True
+        thread.join(timeout=10)
+        listener.close()
