@@ -95,8 +95,8 @@ def words_step(directory: Path) -> tuple[Step, str]:
     return detector.words, f"{detector.spec.backbone}, {detector.spec.input.size_px} px"
 
 
-def blip_step() -> tuple[Step, str]:
-    """BLIP-base: decode, resize, encode, and 12 tokens one after another."""
+def blip_step(*, beams: int = 1) -> tuple[Step, str]:
+    """BLIP-base: decode, resize, encode, and 12 tokens one after another, greedily or by beam."""
     import torch
     from PIL import Image
     from transformers import BlipConfig, BlipForConditionalGeneration
@@ -124,7 +124,7 @@ def blip_step() -> tuple[Step, str]:
         with torch.inference_mode():
             tokens = model.generate(
                 torch.from_numpy(pixels.transpose(2, 0, 1)[None].copy()),
-                num_beams=1,
+                num_beams=beams,
                 do_sample=False,
                 min_new_tokens=TOKENS,
                 max_new_tokens=TOKENS,
