@@ -130,3 +130,40 @@ def test_from_a_csv_file_to_calibrated_words(
     again = ["train", "words", str(settings), "--epochs", "11", *command[3:]]
     assert main(again) == 1
     assert "is of a run with other settings" in capsys.readouterr().err
+
+
+def test_words_in_boxes_from_a_proposal_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    source = _manifest(tmp_path, count=6)
+    boxes = tmp_path / "boxes.jsonl"
+    lines = [{"id": f"{i:03d}", "boxes": [[0, 0, 0.5, 1], [0.5, 0, 1, 1]]} for i in range(6)]
+    boxes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    settings = tmp_path / "early.toml"
+    settings.write_text(
+        '[images]\nsize_px = 224\n[words]\nbackbone = "alexnet"\nregions = "proposals"\n'
+        "proposals = 2\nfrozen = true\nepochs = 1\nbatch_size = 3\n",
+        encoding="utf-8",
+    )
+    command = [
+        "train",
+        "words",
+        str(settings),
+        "--train",
+        str(source),
+        "--out",
+        str(tmp_path / "d"),
+    ]
+    with pytest.raises(SystemExit):
+        main(command)
+    assert "--proposals" in capsys.readouterr().err
+    assert main([*command, "--proposals", str(boxes), "--val", str(source)]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["difference_from_torch"] < 1e-3
+    assert row["val_images"] == 6
+    assert row["ap"] is not None
+    lines[3]["id"] = "other"
+    boxes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert main([*command, "--proposals", str(boxes)]) != 0
+    assert "003" in capsys.readouterr().err
