@@ -64,6 +64,7 @@ class BoxNetwork(WordNetwork):
     ) -> None:
         super().__init__(backbone, words, dropout=dropout, initial_bias=initial_bias)
         self.cells, self.frozen = cells, frozen
+        backbone.keep_map_alone()
         channels = _channels(backbone)
         self.head = nn.Linear(channels * cells * cells, words)
         nn.init.normal_(self.head.weight, 0.0, 0.001)
@@ -95,7 +96,7 @@ class BoxNetwork(WordNetwork):
         return self
 
     def groups(self) -> list[list[nn.Parameter]]:
-        """The backbone's layers, then fc8 alone: fc6 and fc7, where there are any, are unused."""
+        """The backbone's layers where they learn, then fc8."""
         return [*([] if self.frozen else self.backbone.layers()), list(self.head.parameters())]
 
 

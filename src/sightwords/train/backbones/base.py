@@ -56,6 +56,9 @@ class Backbone(nn.Module):
         """For regions that are boxes (section 6.3): (B, 3, S, S) -> the map (B, C, h, w)."""
         raise NotImplementedError
 
+    def keep_map_alone(self) -> None:
+        """Let go of what `feature_map` does not need."""
+
     def layers(self) -> list[list[nn.Parameter]]:
         """Parameters from the input upwards, for rates that fall by layer."""
         return [list(self.parameters())]

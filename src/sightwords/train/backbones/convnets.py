@@ -91,6 +91,10 @@ class ConvNet(Backbone):
         found: Tensor = self.features[:-1](images)
         return found
 
+    def keep_map_alone(self) -> None:
+        """Without fc6 and fc7, which are most of the weights."""
+        self.fc6 = self.fc7 = nn.Identity()  # type: ignore[assignment]
+
     def _fc7(self, images: Tensor) -> Tensor:
         hidden = torch.relu(self.fc6(self.features(images)))
         return torch.relu(self.fc7(self.drop6(hidden)))  # the head drops out of fc7
