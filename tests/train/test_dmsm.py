@@ -129,7 +129,7 @@ def test_gradients_are_finite_differences(data: DmsmData, config: DmsmConfig) ->
     captions = np.arange(0, 24, 2)
 
     def loss() -> Any:
-        owners, features, sentences = loop.rows.take(captions, 0)
+        owners, features, sentences = loop.rows.take(captions)
         # The encoders end in float32; the doubles are looked at before that.
         images = _double(loop.network.image, features.double())
         texts = _double_text(loop, sentences)
@@ -193,7 +193,7 @@ def _double_text(loop: DmsmLoop, sentences: Any) -> Any:
 def test_the_networks_are_those_written_out(data: DmsmData, config: DmsmConfig) -> None:
     loop = DmsmLoop(dmsm_data(*_coloured(), config), config, device="cpu")
     loop.network.eval()
-    _, features, sentences = loop.rows.take(np.arange(20), 0)
+    _, features, sentences = loop.rows.take(np.arange(20))
     with torch.no_grad():
         torch.testing.assert_close(
             loop.network.image(features), _double(loop.network.image, features.float())
@@ -249,7 +249,7 @@ def test_mirrored_features_are_drawn_half_of_the_time(data: DmsmData) -> None:
     features = ImageFeatures(data.features.ids, data.features.features, -data.features.features)
     loop = DmsmLoop(replace(data, features=features), TINY, device="cpu")
     torch.manual_seed(0)
-    _, found, _ = loop.rows.take(np.arange(100), 0)
+    _, found, _ = loop.rows.take(np.arange(100))
     owners = data.images[:100]
     plain = (found.numpy() == data.features.features[owners]).all(axis=(1, 2))
     assert 30 < plain.sum() < 70

@@ -28,7 +28,7 @@ from sightwords.settings import to_toml
 from sightwords.train.dmsm_data import DmsmData
 from sightwords.train.dmsm_loss import dmsm_loss
 from sightwords.train.dmsm_network import DmsmNetwork
-from sightwords.train.loop import precision
+from sightwords.train.loop import Order, precision
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class DmsmLoop:
         self.rows = _Rows(data, self.device)
         self.network = DmsmNetwork(data.features.shape, data.index, config).to(self.device)
         self.network.image.standardise(self.rows.features)
-        self.order = _Order(len(data), self.batch_size, config.seed)
+        self.order = Order(len(data), self.batch_size, config.seed)
         self.steps_an_epoch = self.order.steps
         self.step, self.steps = 0, config.epochs * self.order.steps
         self.optimizer = _optimizer(self.network, config)
@@ -126,7 +126,7 @@ class DmsmLoop:
         return loss.detach()
 
     def _loss(self, captions: npt.NDArray[np.int64]) -> Tensor:
-        owners, features, sentences = self.rows.take(captions, self.step)
+        owners, features, sentences = self.rows.take(captions)
         poor = self.rows.poor_sentences(owners, self.config.list_negatives)
         network = self.network
         with precision(self.device):
@@ -204,7 +204,7 @@ class _Rows:
         self.trigrams = torch.from_numpy(trigrams).to(device)
         self.poor = None if data.poor is None else torch.from_numpy(data.poor).to(device)
 
-    def take(self, captions: npt.NDArray[np.int64], step: int) -> tuple[Tensor, Tensor, Tensor]:
+    def take(self, captions: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Image rows (B,), features (B, T, D) and words (B, L) of some captions."""
         index = torch.from_numpy(captions).to(self.device)
         owners = self.images[index]
@@ -232,22 +232,6 @@ class _Rows:
         words, places = torch.unique(torch.cat([boundary, rows]), return_inverse=True)
         vectors: Tensor = network.text(self.own[words], self.trigrams[words], places[1:])
         return vectors
-
-
-class _Order:
-    """Which captions each step sees: a fresh order each epoch, the last incomplete batch left."""
-
-    def __init__(self, count: int, batch_size: int, seed: int) -> None:
-        self.count, self.batch_size, self.seed = count, batch_size, seed
-        self.steps = count // batch_size
-        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
-
-    def rows(self, step: int) -> npt.NDArray[np.int64]:
-        epoch, place = divmod(step, self.steps)
-        if epoch != self._epoch:
-            self._epoch = epoch
-            self._order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:

@@ -56,7 +56,7 @@ class TrainingLoop:
         self.network = network.to(self.device)
         self.teachers = teachers.to(self.device) if teachers is not None else None
         self.batch_size = share_of_batch(config.batch_size, len(table))
-        self.order = _Order(len(table), self.batch_size, config.seed)
+        self.order = Order(len(table), self.batch_size, config.seed)
         self.step, self.steps = 0, config.epochs * self.order.steps
         self.optimizer = build_optimizer(network, config)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -150,7 +150,7 @@ class TrainingLoop:
         log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 
-class _Order:
+class Order:
     """Which rows each step sees: a fresh order each epoch, the last incomplete batch left out."""
 
     def __init__(self, count: int, batch_size: int, seed: int) -> None:
@@ -159,6 +159,7 @@ class _Order:
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def rows(self, step: int) -> npt.NDArray[np.int64]:
+        """Rows of one batch."""
         epoch, place = divmod(step, self.steps)
         if epoch != self._epoch:  # shuffling 50,000 numbers takes longer than a small step
             self._epoch = epoch
