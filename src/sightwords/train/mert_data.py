@@ -66,11 +66,21 @@ def list_features(
 
 def refuse_test_images(lists: Lists) -> None:
     """Tuning on test images would make every later score a lie."""
-    is_test = np.array(["test" in split.lower() for split in lists.splits.tolist()])
-    if is_test.any():
-        first = int(np.argmax(is_test))
+    refuse_test_splits(lists.ids.tolist(), lists.splits.tolist())
+
+
+def refuse_test_splits(ids: Sequence[str], splits: Sequence[str]) -> None:
+    """The same, for the ids and splits of images.
+
+    >>> refuse_test_splits(["9"], ["test"])
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.InputError: 1 of 1 tuning images are test images, the first '9' (split \
+'test'); tune on validation images
+    """
+    tests = [place for place, split in enumerate(splits) if "test" in split.lower()]
+    if tests:
         raise InputError(
-            f"{int(is_test.sum())} of {len(lists)} tuning images are test images, the first "
-            f"{str(lists.ids[first])!r} (split {str(lists.splits[first])!r}); tune on validation "
-            "images"
+            f"{len(tests)} of {len(ids)} tuning images are test images, the first "
+            f"{ids[tests[0]]!r} (split {splits[tests[0]]!r}); tune on validation images"
         )

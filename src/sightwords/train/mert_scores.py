@@ -52,3 +52,20 @@ def grounded_scores(
         if progress:
             progress(image + 1)
     return found
+
+
+class Remembered:
+    """Values that are asked for once: call it with which hypotheses (H,) to score."""
+
+    def __init__(self, ask: Callable[[npt.NDArray[np.bool_]], Values], hypotheses: int) -> None:
+        self._ask = ask
+        self._known = np.zeros(hypotheses, dtype=np.bool_)
+        self._values = np.zeros(hypotheses, dtype=np.float32)
+
+    def __call__(self, mask: npt.NDArray[np.bool_]) -> Values:
+        """(H,) the values of `mask`, and of what was asked before; 0 elsewhere."""
+        fresh = mask & ~self._known
+        if fresh.any():
+            self._values[fresh] = self._ask(fresh)[fresh]
+            self._known |= fresh
+        return self._values
