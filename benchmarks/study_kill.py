@@ -167,7 +167,8 @@ def make_study(where: str, judgements: int) -> tuple[Store, list[Judge]]:
     photos = [Photo(str(n), buffer.getvalue(), ()) for n in range(pairs + 8)]
     made = [Pair(str(n), f"caption {n}", f"other caption {n}") for n in range(pairs)]
     made += [Pair(str(pairs + n), "right", "wrong", is_check=True) for n in range(8)]
-    store = create_store(where, Design("scripted", pairs=pairs, origin="simulated"), photos, made)
+    design = Design("scripted", pairs=pairs, pairs_per_judge=min(20, pairs), origin="simulated")
+    store = create_store(where, design, photos, made)
     with store.write() as connection:
         return store, judging.add_judges(connection, store.design.judges)
 
