@@ -5,7 +5,7 @@
         --text coco-extra-sentences.txt.gz flickr30k-text.jsonl.gz --lists lists-train.npz \
         --val-captions coco-val.jsonl.gz --val-lists lists-val.npz --device cuda \
         --caption-seconds 100 --list-seconds 80 --out runs/grounded \
-        --try objective=listwise,temperature=0.25 --try objective=risk,sharpness=1
+        --try objective=listwise --try objective=risk --try objective=risk,sharpness=1
 
 LANGUAGE is a language model's directory; its vocabulary is the grounded model's. Features are
 `train.image_features`' files, top words those of `benchmarks/words_detector.py`, lists those of
@@ -25,7 +25,9 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +89,23 @@ class Bench:
         self.args, self.began = args, time.perf_counter()
         self.vocabulary = load_vocabulary(args.language / "vocabulary.json")
         self.config = changed(GroundedConfig(), args.settings)
-        data = read(args, self.vocabulary, self.config)
-        self.images, self.captions = data.images, data.captions
-        self.lists, self.halves, self.some = data.lists, data.halves, data.some
+        self.data = read(args, self.vocabulary, self.config)
+        self.images, self.captions = self.data.images, self.data.captions
+        self.halves = self.data.halves
         self.log(
             "data",
             images=self.images.no_image,
             captions=int((self.captions.targets[:, :, 0] >= 0).sum()),
-            lists=len(self.lists),
             validation=[len(half) for half in self.halves],
         )
         self.start: GroundedNetwork
+
+    @cached_property
+    def lists(self) -> ScoredLists:
+        """Of training images; their CIDEr is computed while captions are trained on."""
+        found = self.data.lists.result()
+        self.log("lists ready", lists=len(found), sentences=int(found.valid.sum()))
+        return found
 
     def after_captions(self) -> GroundedNetwork:
         """Trained on captions, or as an earlier run left it."""
@@ -155,11 +163,8 @@ class Bench:
     def report(self, label: str, network: GroundedNetwork) -> float:
         """Both halves, the second under the first's weights, parts apart, and training lists."""
         config, row = network.config, {}
-        for name, lists in (
-            ("val0", self.halves[0]),
-            ("val1", self.halves[1]),
-            ("train", self.some),
-        ):
+        some = self.lists.select(range(min(1000, len(self.lists))))
+        for name, lists in (("val0", self.halves[0]), ("val1", self.halves[1]), ("train", some)):
             if not len(lists):
                 continue
             scored = score_lists(network, self.images, lists)
@@ -214,10 +219,8 @@ class Data:
 
     images: Images
     captions: Sentences
-    lists: ScoredLists
+    lists: Future[ScoredLists]
     halves: tuple[ScoredLists, ScoredLists]
-    some: ScoredLists
-    """Of the training lists."""
 
 
 def read(args: argparse.Namespace, vocabulary: Vocabulary, config: GroundedConfig) -> Data:
@@ -239,9 +242,6 @@ def read(args: argparse.Namespace, vocabulary: Vocabulary, config: GroundedConfi
     every = (e for source in sources for e in open_corpus(source))
     examples = (e for e in every if canonical_id(e.id) not in judged)
     captions = captions_of(examples, vocabulary, rows, config, no_image=images.no_image)
-    scored = scored_lists(
-        lists, rewards(lists, args.lists, args.captions, args.processes), vocabulary, rows, config
-    )
     held = scored_lists(
         validation,
         rewards(validation, args.val_lists, args.val_captions, args.processes),
@@ -251,17 +251,23 @@ def read(args: argparse.Namespace, vocabulary: Vocabulary, config: GroundedConfi
         hypotheses=args.val_hypotheses or int(np.diff(validation.offsets).max()),
     )
     if args.images:
-        scored = scored.select(range(min(args.images, len(scored))))
         held = held.select(range(min(args.images, len(held))))
+
+    def later() -> ScoredLists:
+        worth = rewards(lists, args.lists, args.captions, args.processes)
+        scored = scored_lists(lists, worth, vocabulary, rows, config)
+        if args.images:
+            scored = scored.select(range(min(args.images, len(scored))))
+        return scored.to(device)
+
     half = np.array([half_of(name) for name in held.ids])
     device = args.device
     return Data(
         images.to(device),
         captions.to(device),
-        scored.to(device),
+        ThreadPoolExecutor(1).submit(later),
         (held.select(np.flatnonzero(half == 0)).to(device),
          held.select(np.flatnonzero(half == 1)).to(device)),
-        scored.select(range(min(1000, len(scored)))).to(device),
     )  # fmt: skip
 
 
@@ -328,7 +334,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list-seconds", type=float, default=math.inf)
     parser.add_argument("--every", type=int, default=3, help="epochs on captions between looks")
     parser.add_argument("--images", type=int, default=0, help="use so many lists, to try things")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 1) - 2))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("runs/grounded"))
     return parser.parse_args()

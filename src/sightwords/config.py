@@ -347,7 +347,7 @@ class GroundedConfig:
     """Sentences of a list that a step sees."""
     risk_rate: float = 1e-4
     """AdamW's on lists, falling likewise."""
-    sharpness: float = 1.0
+    sharpness: float = 0.3
     """What sentence scores are multiplied by before the softmax over the list."""
     length_power: float = 0.0
     """Log-probabilities are divided by (words + 1) to this power: 0 their sum, 1 their mean."""

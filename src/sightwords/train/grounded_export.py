@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 TOLERANCE = 1e-3
 """Largest difference of a log-probability between torch and ONNX Runtime in float32."""
+HIDDEN = -1e9
+"""What an attention score changes by where a node may not look."""
 Form = Literal["float32", "int8"]
 
 
@@ -174,7 +176,9 @@ class Served(nn.Module):
         words = self._vectors(word_ids)[None]
         memory = network.remember(image[None], words, word_probs[None])
         x = self._vectors(tokens) + network.position(positions)
-        hidden = network.decode(x[None, None], memory, None, seen[None, None])[0, 0]
+        # Numbers made once: truth values would be made into numbers in every layer.
+        hidden_by = torch.where(seen, 0.0, HIDDEN)[None, None]
+        hidden = network.decode(x[None, None], memory, None, hidden_by)[0, 0]
         logits = hidden @ self.get_buffer("output") + network.bias
         log_probs = logits.log_softmax(dim=-1)  # (N, outcomes)
         own = log_probs[parents, tokens.clamp_max(network.end_id)]

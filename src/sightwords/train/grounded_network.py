@@ -29,7 +29,10 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, source: Tensor, *, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Of (B, N, d) and (B, S, d); the mask, True where seen, is spread to (B, heads, N, S)."""
+        """Of (B, N, d) and (B, S, d); the mask is spread to (B, heads, N, S).
+
+        It holds truth values, True where a place is seen, or numbers that are added to the scores.
+        """
         query = self._split(self.query(x))
         key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
         found = functional.scaled_dot_product_attention(
