@@ -26,6 +26,7 @@ from sightwords.train.lists import Lists, in_chunks, offered_words, starts_of
 CHUNK = 32
 """Images handed to a process at a time."""
 
+LIKELIEST = 20
 Progress = Callable[[int, int], None]
 
 
@@ -79,6 +80,20 @@ def detected_words(
         Offered(ids[a:b], probs[a:b], worth[a:b], offered_words(probs[a:b], minimum_prob))
         for a, b in pairwise(ends.tolist())
     ]
+
+
+def worth_keeping(image_probs: npt.NDArray[np.float32], least: float) -> npt.NDArray[np.bool_]:
+    """(N, V) words of at least this probability, and in any case the likeliest 20 of each image.
+
+    So few may be likely, or closed-class, that the three to be offered are among the improbable.
+
+    >>> worth_keeping(np.array([[0.5, 0.1, 0.0]], dtype=np.float32), 0.2).tolist()
+    [[True, True, True]]
+    """
+    kept = image_probs >= least
+    top = np.argsort(-image_probs, axis=1, kind="stable")[:, :LIKELIEST]
+    np.put_along_axis(kept, top, True, axis=1)
+    return kept
 
 
 def make_lists(

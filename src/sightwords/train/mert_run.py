@@ -35,7 +35,7 @@ from sightwords.train.image_features import ImageFeatures
 from sightwords.train.language_data import Detections
 from sightwords.train.list_metrics import ListMetrics, measure, references_of
 from sightwords.train.lists import Lists
-from sightwords.train.make_lists import detected_words, make_lists
+from sightwords.train.make_lists import detected_words, make_lists, worth_keeping
 from sightwords.train.mert_data import refuse_test_splits
 from sightwords.train.mert_rerank import (
     Mask,
@@ -212,7 +212,7 @@ class _Run:
     def lists(self, seen: Seen) -> Lists:
         """The M-best lists of the images, of those in which any word was found."""
         vocabulary = MaxEnt.load(self.models.language).vocabulary
-        rows, columns = np.nonzero(seen.image_probs >= DOUBT)
+        rows, columns = np.nonzero(worth_keeping(seen.image_probs, DOUBT))
         words = list(self.detector.vocabulary.words)
         probs = seen.image_probs[rows, columns]
         assert self.detector.calibration is not None
