@@ -31,8 +31,13 @@ RESOLVED_NAME = "config.resolved.toml"
 
 def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
     """Read a TOML file into a dataclass; what the file does not name keeps its default."""
+    return from_mapping(kind, read_toml(path), where=str(path))
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A TOML file as nested mappings, nothing checked yet."""
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); give the path of a TOML file"
@@ -43,7 +48,6 @@ def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not TOML: {error}; mend that line") from error
-    return from_mapping(kind, document, where=str(path))
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "configuration") -> T:
@@ -114,6 +118,10 @@ def _convert(hint: Any, value: Any, *, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where}: is {value!r}; expected a table [...]")
         return from_mapping(typing.cast("type[Any]", hint), value, where=where)
+    if hint == tuple[str, ...]:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+            raise ConfigError(f'{where}: is {value!r}; expected a list of texts, ["...", ...]')
+        return tuple(value)
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if value in choices and isinstance(value, str):

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli import train_boxes, train_dmsm, train_language
+from sightwords.cli import train_all, train_boxes, train_dmsm, train_language, train_mert
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.train_progress import Talk, need_torch, step_progress
 from sightwords.config import PRESETS, Config, load_config
@@ -36,7 +36,9 @@ def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
     _add_calibration(verbs)
     _add_quantise(verbs)
     train_language.add_parser(verbs)
+    train_all.add_parser(verbs)
     train_dmsm.add_parser(verbs)
+    train_mert.add_parser(verbs)
 
 
 def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:

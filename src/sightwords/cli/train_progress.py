@@ -33,7 +33,7 @@ class Talk:
         """A step of the training."""
         self._say(
             f"step {report.step:,}/{report.steps:,}, loss {report.loss:.4f}, "
-            f"{report.images_per_second:.0f} images/s, {_clock(report.seconds_left)} left",
+            f"{report.images_per_second:.0f} images/s, {clock(report.seconds_left)} left",
             last=report.step == report.steps,
         )
 
@@ -47,7 +47,7 @@ class Talk:
             self.first_tokens, self.started = done, time.monotonic()
         seconds = max(time.monotonic() - self.started, 1e-9)
         speed = (done - self.first_tokens) / seconds
-        left = f"{_clock((total - done) / speed)} left" if speed else "the first block is done"
+        left = f"{clock((total - done) / speed)} left" if speed else "the first block is done"
         self._say(f"{done:,}/{total:,} tokens, {speed:,.0f} tokens/s, {left}", last=done == total)
 
     def end(self) -> None:
@@ -90,10 +90,10 @@ def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
     return both
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """Hours and minutes for people.
 
-    >>> _clock(75), _clock(4000)
+    >>> clock(75), clock(4000)
     ('1:15', '1:06:40')
     """
     minutes, rest = divmod(round(seconds), 60)

@@ -1,0 +1,129 @@
+"""The whole system from captioned photographs: the stages of `sightwords train all`.
+
+    vocabulary -> detector -> calibration -> features -> detections -> language
+                                                      -> dmsm     lists -> mert -> confidence
+                                                                                -> bundle
+
+Each line of the table names what a stage needs and which settings it depends on; `train.stages`
+runs those that are not finished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+
+from sightwords.errors import BundleError, ConfigError
+from sightwords.train.all_config import Recipe
+from sightwords.train.all_language import detections_stage, language_stage
+from sightwords.train.all_rerank import (
+    bundle_stage,
+    confidence_stage,
+    dmsm_stage,
+    lists_stage,
+    mert_stage,
+)
+from sightwords.train.all_words import (
+    calibration_stage,
+    data_key,
+    detector_stage,
+    features_stage,
+    vocabulary_stage,
+)
+from sightwords.train.sources import source_key
+from sightwords.train.stages import Finished, Progress, Stage, run_stages
+from sightwords.words.artefact import DetectorSpec
+
+STAGES: tuple[Stage[Recipe], ...] = (
+    Stage(
+        "vocabulary", (),
+        lambda r: (data_key(r), r.config.vocabulary, r.data.language_words,
+                   r.data.held_out_share, r.config.calibration.held_out_images),
+        vocabulary_stage,
+    ),
+    Stage(
+        "detector", ("vocabulary",),
+        lambda r: (r.config.words, r.config.images, _base_key(r), r.data.weights, r.data.form),
+        detector_stage,
+    ),
+    Stage("calibration", ("vocabulary", "detector"), lambda r: "", calibration_stage),
+    Stage("features", ("vocabulary", "calibration"), lambda r: "", features_stage),
+    Stage(
+        "detections", ("vocabulary", "detector", "features"),
+        lambda r: (r.data.cross_fit, r.config.language.attribute_threshold),
+        detections_stage,
+    ),
+    Stage(
+        "language", ("vocabulary", "detections"),
+        lambda r: (r.config.language, source_key(r.data.text)),
+        language_stage,
+    ),
+    Stage("dmsm", ("vocabulary", "features"), lambda r: r.config.dmsm, dmsm_stage),
+    Stage(
+        "lists", ("vocabulary", "calibration", "features", "language"),
+        lambda r: (r.config.generation, r.config.language.attribute_threshold),
+        lists_stage,
+    ),
+    Stage(
+        "mert", ("vocabulary", "features", "dmsm", "lists"), lambda r: r.config.mert, mert_stage
+    ),
+    Stage(
+        "confidence", ("vocabulary", "features", "dmsm", "lists", "mert"),
+        lambda r: r.config.mert,
+        confidence_stage,
+    ),
+    Stage(
+        "bundle", ("calibration", "language", "dmsm", "confidence"),
+        lambda r: (r.config, r.preset, r.data),
+        bundle_stage,
+    ),
+)  # fmt: skip
+
+
+def train_all(
+    recipe: Recipe,
+    out: str | os.PathLike[str],
+    *,
+    work: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Finished:
+    """Train every stage that is not finished, and write the bundle directory `out`.
+
+    Stages are kept in `work` (`out`.training unless given); the same call goes on where a killed
+    one stopped.
+    """
+    target = Path(out)
+    if target.exists() and not (target / "bundle.json").exists() and any(target.iterdir()):
+        raise BundleError(f"{target}: is there and is no bundle; name another directory")
+    folder = Path(work) if work is not None else target.with_name(f"{target.name}.training")
+    found = run_stages(STAGES, _without_grounded(recipe), folder, progress=progress)
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(found.folders["bundle"] / "bundle", partial)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.replace(target)
+    return found
+
+
+def _without_grounded(recipe: Recipe) -> Recipe:
+    """The second language model needs a GPU and more images than one's own: it is trained apart."""
+    config = recipe.config
+    if not (config.grounded.enabled or config.mert.grounded):
+        return recipe
+    changed = dataclasses.replace(
+        config,
+        grounded=dataclasses.replace(config.grounded, enabled=False),
+        mert=dataclasses.replace(config.mert, grounded=False),
+    )
+    return dataclasses.replace(recipe, config=changed)
+
+
+def _base_key(recipe: Recipe) -> str:
+    """The network to build on, by its sum."""
+    if recipe.base is None:
+        return ""
+    if recipe.config.words.pooling != "noisy_or":
+        raise ConfigError('base: needs pooling = "noisy_or" in [words]')
+    return DetectorSpec.load(recipe.base).network_sha256

@@ -1,0 +1,111 @@
+"""What `sightwords train all` reads: the settings of every stage, and a table [data].
+
+    preset = "default"
+
+    [data]
+    train = ["photos.csv"]
+    base = "default"
+
+Settings that the file does not name are the preset's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sightwords.config import PRESETS, Config
+from sightwords.errors import ConfigError
+from sightwords.settings import from_mapping, read_toml
+from sightwords.words.artefact import DEFAULT_DETECTOR
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What to train on."""
+
+    train: tuple[str, ...] = ()
+    """Captioned images: any corpus."""
+    text: tuple[str, ...] = ()
+    """Sentences without images, for the language model."""
+    validation: tuple[str, ...] = ()
+    """Captioned images for MERT and the confidence; none: a half of those held out."""
+    base: str = ""
+    """A detector directory whose network stays as it is under a new last layer, `default` for
+    the one inside the package; empty: the network itself is trained."""
+    weights: str = ""
+    """Pretrained weights of the backbone, where the network itself is trained."""
+    held_out_share: float = 0.25
+    """At most this share of the images is held out; `held_out_images` of [calibration] at most."""
+    language_words: int = 4000
+    """Vocabulary of the language model; that of the detector is `size` of [vocabulary]."""
+    cross_fit: Literal["auto", "on", "off"] = "auto"
+    """Whether detections for the language model come from two detectors, each trained on one half
+    of the images and scoring the other; `auto`: with `base`, or from 10,000 images up. Without,
+    they are drawn from those of held-out images."""
+    form: Literal["float32", "int8"] = "int8"
+    """What a trained network is stored as."""
+    name: str = "my-captioner"
+    licence: str = "unknown: say under which terms the photographs and captions may be used"
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ConfigError('train is empty; name captioned images: train = ["photos.csv"]')
+        if not 0 < self.held_out_share <= 0.5:
+            raise ConfigError(f"held_out_share is {self.held_out_share}; expected above 0, to .5")
+        if self.language_words < 1:
+            raise ConfigError(f"language_words is {self.language_words}; expected at least 1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what comes out, and where it runs."""
+
+    data: DataConfig
+    config: Config
+    preset: str
+    device: str = "cpu"
+    threads: int | None = None
+
+    @property
+    def base(self) -> Path | None:
+        """The detector to build on."""
+        if not self.data.base:
+            return None
+        return DEFAULT_DETECTOR if self.data.base == "default" else Path(self.data.base)
+
+
+def load_recipe(path: str | os.PathLike[str], *, preset: str | None = None) -> Recipe:
+    """Read a TOML file; `preset` goes before the one that the file names."""
+    document = read_toml(path)
+    named = document.pop("preset", "default")
+    chosen = preset or named
+    if chosen not in PRESETS:
+        raise ConfigError(f"{path}: preset is {chosen!r}; expected {' or '.join(sorted(PRESETS))}")
+    data = document.pop("data", {})
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{path}: data is {data!r}; expected a table [data]")
+    merged = _over(dataclasses.asdict(PRESETS[chosen]), document)
+    return Recipe(
+        from_mapping(DataConfig, data, where=f"{path}: data"),
+        from_mapping(Config, merged, where=str(path)),
+        chosen,
+    )
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping over another, table by table.
+
+    >>> _over({"words": {"epochs": 8, "grid": 12}}, {"words": {"epochs": 2}})
+    {'words': {'epochs': 2, 'grid': 12}}
+    """
+    found = dict(below)
+    for key, value in above.items():
+        inner = below.get(key)
+        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        found[key] = _over(inner, value) if both else value  # type: ignore[arg-type]
+    return found

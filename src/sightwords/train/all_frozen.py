@@ -1,0 +1,73 @@
+"""`train all` on a detector that is there already: a new last layer, and its detections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightwords.corpus.splits import half_by_hash
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.all_config import Recipe
+from sightwords.train.frozen import known_words, train_head, write_frozen
+from sightwords.train.frozen_table import RegionTable, region_table
+from sightwords.train.sources import source_key, training_examples
+from sightwords.types import FloatArray
+
+if TYPE_CHECKING:
+    from sightwords.train.all_words import Figures, Split, Work
+
+FOLD_SALT = "fold"
+
+
+def frozen_detector(job: Work, base: Path, vocabulary: Vocabulary, split: Split) -> Figures:
+    """Train the last layer on all training images; writes words/."""
+    table = regions_of(job, base, split)
+    head = train_head(
+        table,
+        vocabulary,
+        known_words(base),
+        job.recipe.config.words,
+        captions_per_image=job.recipe.config.vocabulary.captions_per_image,
+        progress=lambda report: job.say(report.step, report.steps, "steps"),
+    )
+    write_frozen(base, job.folder / "words", vocabulary, job.recipe.config, head=head)
+    known = known_words(base)
+    return {"words": len(vocabulary), "known": sum(word in known for word in vocabulary.words)}
+
+
+def frozen_folds(
+    job: Work, base: Path, vocabulary: Vocabulary, split: Split
+) -> tuple[list[str], FloatArray]:
+    """Ids and out-of-fold scores (N, V) of the training images: two heads, each on one half."""
+    table = regions_of(job, base, split)
+    fold = np.array([half_by_hash(name, salt=FOLD_SALT) for name in table.ids])
+    scores = np.empty((len(table), len(vocabulary)), dtype=np.float32)
+    for half in (0, 1):
+        seen, unseen = np.flatnonzero(fold != half), np.flatnonzero(fold == half)
+        if not len(seen) or not len(unseen):
+            continue
+        head = train_head(
+            table.select(seen.tolist()),
+            vocabulary,
+            known_words(base),
+            job.recipe.config.words,
+            captions_per_image=job.recipe.config.vocabulary.captions_per_image,
+            progress=lambda report: job.say(report.step, report.steps, "steps of a half"),
+        )
+        scores[unseen] = table.select(unseen.tolist()).probs(*head)
+    return list(table.ids), scores
+
+
+def regions_of(job: Work, base: Path, split: Split) -> RegionTable:
+    """Features of the training images' regions, from the cache after the first time."""
+    recipe: Recipe = job.recipe
+    return region_table(
+        base,
+        lambda: training_examples(recipe.data.train, hold_out=split.held_out),
+        job.cache,
+        key=f"{source_key(recipe.data.train)}|{split.held_out}",
+        threads=recipe.threads,
+        progress=lambda count: job.say(count, None, "images"),
+    )

@@ -1,0 +1,199 @@
+"""The stages of `sightwords train all` that belong to section 3: words, detector, calibration,
+and what the detector says of every image for the stages after it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sightwords.corpus import open_corpus
+from sightwords.corpus.splits import half_by_hash, hold_out
+from sightwords.errors import CorpusError
+from sightwords.evaluate.ids import canonical_id
+from sightwords.files import write_text
+from sightwords.text.vocabulary import Vocabulary, WordCounts
+from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+from sightwords.train.all_config import Recipe
+from sightwords.train.calibration import calibrate_detector
+from sightwords.train.image_features import ImageFeatures, detector_features
+from sightwords.train.sources import source_key
+from sightwords.train.stages import Job
+from sightwords.types import Example
+from sightwords.words.detector import Detector
+
+RERANK_SALT = "rerank"
+FEWEST_IMAGES = 20
+Work = Job[Recipe]
+Figures = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which images serve what; each id decides by its hash."""
+
+    held_out: int
+    """So many images of the training sources train no detector."""
+    calibration: frozenset[str]
+    rerank: frozenset[str]
+    """For MERT and confidence; from the validation sources where there are some."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Split:
+        """What the stage `vocabulary` decided."""
+        stored = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+        return cls(
+            stored["held_out"], frozenset(stored["calibration"]), frozenset(stored["rerank"])
+        )
+
+
+def learning_examples(recipe: Recipe, split: Split) -> Iterator[Example]:
+    """Images whose captions later stages may learn: all but those for re-ranking."""
+    examples = open_corpus(recipe.data.train)
+    return (example for example in examples if example.id not in split.rerank)
+
+
+def rerank_examples(recipe: Recipe, split: Split) -> Iterator[Example]:
+    """Images for MERT and confidence."""
+    examples = open_corpus(recipe.data.validation or recipe.data.train)
+    return (example for example in examples if example.id in split.rerank)
+
+
+def vocabulary_stage(job: Work) -> Figures:
+    """Count words, and decide which images serve what."""
+    data, config = job.recipe.data, job.recipe.config
+    ids: list[str] = []
+    captions: list[str] = []
+    for example in open_corpus(data.train):
+        ids.append(example.id)
+        captions += example.captions
+        job.say(len(ids), None, "images")
+    if len(set(ids)) < FEWEST_IMAGES:
+        raise CorpusError(
+            f"{len(set(ids))} captioned images; a captioner needs at least {FEWEST_IMAGES}, "
+            "better some hundreds"
+        )
+    counts = WordCounts.of_captions(captions)
+    save_vocabulary(
+        Vocabulary.of_counts(counts, size=config.vocabulary.size), job.folder / "words.json"
+    )
+    save_vocabulary(
+        Vocabulary.of_counts(counts, size=data.language_words), job.folder / "language.json"
+    )
+    count = min(config.calibration.held_out_images, int(data.held_out_share * len(set(ids))))
+    held = hold_out(ids, count)
+    if data.validation:
+        rerank = {example.id for example in open_corpus(data.validation)}
+        both = rerank.intersection(ids)
+        if both:
+            raise CorpusError(f"image {min(both)!r} is in train and in validation; keep one")
+        calibration = set(held)
+    else:
+        rerank = {name for name in held if half_by_hash(name, salt=RERANK_SALT)}
+        calibration = set(held) - rerank
+    document = {
+        "held_out": count,
+        "calibration": sorted(calibration),
+        "rerank": sorted(rerank),
+    }
+    write_text(job.folder / "split.json", json.dumps(document, ensure_ascii=False))
+    return {
+        "images": len(set(ids)),
+        "captions": counts.captions,
+        "calibration": len(calibration),
+        "rerank": len(rerank),
+    }
+
+
+def detector_stage(job: Work) -> Figures:
+    """Train the network, or a new last layer on the network of `base`; writes words/."""
+    recipe = job.recipe
+    vocabulary = load_vocabulary(job.inputs["vocabulary"] / "words.json")
+    split = Split.load(job.inputs["vocabulary"])
+    if recipe.base is not None:
+        from sightwords.train.all_frozen import frozen_detector
+
+        return frozen_detector(job, recipe.base, vocabulary, split)
+    from sightwords.train.detector import train_detector
+    from sightwords.train.quantise import quantise_detector
+
+    export = train_detector(
+        recipe.data.train,
+        recipe.config,
+        job.folder / "float32",
+        weights=recipe.data.weights or None,
+        vocabulary=vocabulary,
+        device=recipe.device,
+        cache=job.cache,
+        hold_out=split.held_out,
+        table_progress=lambda count: job.say(count, None, "images"),
+        progress=lambda report: job.say(report.step, report.steps, "steps"),
+    )[2]
+    assert export is not None
+    if recipe.data.form == "float32":
+        shutil.copytree(job.folder / "float32", job.folder / "words", dirs_exist_ok=True)
+    else:
+        export = quantise_detector(job.folder / "float32", job.folder / "words")
+    return {"words": len(vocabulary), "bytes": export.network_bytes}
+
+
+def calibration_stage(job: Work) -> Figures:
+    """Fit score -> precision on held-out images; writes words/ whole."""
+    words = job.folder / "words"
+    shutil.copytree(job.inputs["detector"] / "words", words, dirs_exist_ok=True)
+    split = Split.load(job.inputs["vocabulary"])
+    images = (e for e in open_corpus(job.recipe.data.train) if e.id in split.calibration)
+    found = calibrate_detector(
+        words,
+        images,
+        threads=job.recipe.threads,
+        progress=lambda count: job.say(count, len(split.calibration), "images"),
+    )
+    return {"images": found.images}
+
+
+def features_stage(job: Work) -> Figures:
+    """One pass of the finished detector over every image: features, and scores of held-out ones."""
+    detector = Detector.load(job.inputs["calibration"] / "words", threads=job.recipe.threads)
+    split = Split.load(job.inputs["vocabulary"])
+    recipe = job.recipe
+    learned = detector_features(
+        detector,
+        learning_examples(recipe, split),
+        progress=lambda count: job.say(count, None, "images"),
+    )
+    judged = detector_features(
+        detector,
+        rerank_examples(recipe, split),
+        progress=lambda count: job.say(count, len(split.rerank), "images to re-rank"),
+    )
+    for name, found in (("learned", learned), ("rerank", judged)):
+        ids = tuple(canonical_id(i) for i in found.features.ids)
+        ImageFeatures(ids, found.features.features).save(job.folder / f"{name}-features.npz")
+    calibration = {canonical_id(name) for name in split.calibration}
+    rows = [r for r, i in enumerate(learned.features.ids) if canonical_id(i) in calibration]
+    _save_scores(
+        job.folder / "calibration-scores.npz",
+        [canonical_id(learned.features.ids[r]) for r in rows],
+        detector,
+        learned.image_probs[rows],
+    )
+    ids = [canonical_id(i) for i in judged.features.ids]
+    _save_scores(job.folder / "rerank-scores.npz", ids, detector, judged.image_probs)
+    return {"learned": len(learned.features), "rerank": len(ids)}
+
+
+def _save_scores(path: Path, ids: list[str], detector: Detector, scores: np.ndarray) -> None:  # type: ignore[type-arg]
+    from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
+
+    write_word_scores(path, WordScoreTable(tuple(ids), detector.vocabulary.words, scores))
+
+
+def data_key(recipe: Recipe) -> str:
+    """The state of the captioned images."""
+    return source_key([*recipe.data.train, *recipe.data.validation])

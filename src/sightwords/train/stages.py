@@ -1,0 +1,138 @@
+"""Stages that are run at most once: each kept under a hash of its inputs and settings.
+
+A stage names the stages it needs, the settings it depends on and a function. It works in a folder
+of its own, `NAME-HASH`; `done.json`, written last, says that it is finished. Change a setting, and
+that stage and all that need it run again; stop the run at any moment, and it goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Generic, Literal, TypeVar
+
+from sightwords._version import __version__
+from sightwords.errors import ConfigError
+from sightwords.files import write_text
+
+DONE_NAME = "done.json"
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What the one progress view shows."""
+
+    stage: str
+    number: int
+    """From 1."""
+    stages: int
+    state: Literal["kept", "running", "done"]
+    done: int = 0
+    total: int | None = None
+    """None where nobody knows how many there will be."""
+    unit: str = ""
+    seconds: float = 0.0
+
+
+Progress = Callable[[Update], None]
+
+
+@dataclass(frozen=True)
+class Job(Generic[R]):
+    """What a stage gets."""
+
+    recipe: R
+    folder: Path
+    """Its own; what an earlier, stopped run left is still there."""
+    inputs: Mapping[str, Path]
+    """Folders of the stages it needs, by name."""
+    cache: Path
+    """Shared by all stages, for what only depends on the data."""
+    say: Callable[[int, int | None, str], None] = lambda *_: None
+    """Told how much is done, of how much, in which unit."""
+
+
+@dataclass(frozen=True)
+class Stage(Generic[R]):
+    """One line of the table."""
+
+    name: str
+    needs: tuple[str, ...]
+    settings: Callable[[R], Any]
+    """What of the recipe it depends on; its `repr` is hashed."""
+    run: Callable[[Job[R]], Mapping[str, object]]
+    """Works in `Job.folder`; returns figures to keep in `done.json`."""
+
+
+@dataclass
+class Finished:
+    """Folders and figures of all stages, by name."""
+
+    folders: dict[str, Path] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    figures: dict[str, Mapping[str, object]] = field(default_factory=dict)
+
+
+def run_stages(
+    stages: Sequence[Stage[R]],
+    recipe: R,
+    work: Path,
+    *,
+    progress: Progress | None = None,
+) -> Finished:
+    """Run what is not finished yet, in the order of the table."""
+    found = Finished()
+    for number, stage in enumerate(stages, 1):
+        missing = [name for name in stage.needs if name not in found.folders]
+        if missing:
+            raise ConfigError(f"stage {stage.name!r} needs {missing[0]!r}, which is not before it")
+        key = key_of(stage, recipe, found.keys)
+        folder = work / f"{stage.name}-{key[:12]}"
+        here = Update(stage.name, number, len(stages), "running")
+        kept = (folder / DONE_NAME).exists()
+        if not kept:
+            inputs = {name: found.folders[name] for name in stage.needs}
+            say = partial(_say, progress, here)
+            _run(stage, Job(recipe, folder, inputs, work / "cache", say), key)
+        stored = json.loads((folder / DONE_NAME).read_text(encoding="utf-8"))
+        _tell(progress, here, state="kept" if kept else "done", seconds=stored["seconds"])
+        found.folders[stage.name], found.keys[stage.name] = folder, key
+        found.figures[stage.name] = stored["figures"]
+    return found
+
+
+def _run(stage: Stage[R], job: Job[R], key: str) -> None:
+    """Run one stage and write down that it is finished."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    job.say(0, None, "")
+    started = perf_counter()
+    figures = dict(stage.run(job))
+    document = {
+        "stage": stage.name,
+        "key": key,
+        "seconds": round(perf_counter() - started, 1),
+        "figures": figures,
+    }
+    write_text(job.folder / DONE_NAME, json.dumps(document, indent=1) + "\n")
+
+
+def _say(progress: Progress | None, here: Update, done: int, total: int | None, unit: str) -> None:
+    _tell(progress, here, done=done, total=total, unit=unit)
+
+
+def _tell(progress: Progress | None, here: Update, **changes: Any) -> None:
+    if progress:
+        progress(replace(here, **changes))
+
+
+def key_of(stage: Stage[R], recipe: R, keys: Mapping[str, str]) -> str:
+    """The hash under which a stage is kept: its settings and the hashes of what it needs."""
+    parts = [__version__, stage.name, repr(stage.settings(recipe))]
+    parts += [f"{name}={keys[name]}" for name in stage.needs]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
