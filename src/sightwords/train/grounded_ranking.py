@@ -16,7 +16,6 @@ from torch import Tensor
 from sightwords.train.grounded_data import Images, ScoredLists
 from sightwords.train.grounded_network import GroundedNetwork
 from sightwords.train.grounded_risk import Scored, look, sentence_scores
-from sightwords.train.loop import precision
 
 LIKELIHOODS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0)
 LENGTHS = (-0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -49,14 +48,16 @@ class Ranking:
 def score_lists(
     network: GroundedNetwork, images: Images, lists: ScoredLists, *, batch: int = 16
 ) -> Scored:
-    """What the network, in evaluation mode, says of every sentence: (G, M) each."""
+    """What the network, in evaluation mode, says of every sentence: (G, M) each.
+
+    In float32, on a GPU too: bfloat16 would blur sentences that differ by a word.
+    """
     network.eval()
     parts = []
     for first in range(0, len(lists), batch):
         rows = slice(first, first + batch)
-        with precision(lists.valid.device):
-            looked = look(network, images, lists.sentences.images[rows])
-            parts.append(sentence_scores(network, looked, lists.sentences.targets[rows]))
+        looked = look(network, images, lists.sentences.images[rows])
+        parts.append(sentence_scores(network, looked, lists.sentences.targets[rows]))
     return Scored(
         torch.cat([p.log_probs for p in parts]),
         torch.cat([p.values for p in parts]),
