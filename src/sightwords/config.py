@@ -153,6 +153,8 @@ class LanguageConfig:
     """Section 4.1: N-gram features up to 4-gram."""
     noise_samples: int = 15
     """Section 4.1: 15 contrastive samples."""
+    noise_power: float = 1.0
+    """Noise is drawn by frequency to this power; 1 in the paper, lower favours rare words."""
     attribute_samples: int = 0
     """How many of them are drawn from the attribute set instead of by frequency; 0 in the paper."""
     score_feature: bool = True
@@ -184,7 +186,8 @@ class LanguageConfig:
         )  # fmt: skip
         for name in ("learning_rate", "first_square", "bilinear_units"):
             _check(self, name, getattr(self, name) > 0, "above 0")
-        _check(self, "attribute_threshold", 0 <= self.attribute_threshold <= 1, "from 0 to 1")
+        for name in ("attribute_threshold", "noise_power"):
+            _check(self, name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
         _check(self, "text_weight", self.text_weight >= 0, "at least 0")
         _check(self, "ngram_order", 1 <= self.ngram_order <= 8, "from 1 to 8")
         _check(self, "noise_samples", self.noise_samples >= 1, "at least 1")
@@ -483,6 +486,15 @@ PRESETS: Mapping[str, Config] = {
             token_dropout=0.1,
             feature_noise=0.3,
             weight_average=0.999,
+        ),
+        mert=MertConfig(
+            objective="cider",
+            probabilities=True,
+            coverage=True,
+            consensus=True,
+            grounded=True,
+            restarts=8,
+            bags=8,
         ),
         grounded=GroundedConfig(enabled=True),
     ),
