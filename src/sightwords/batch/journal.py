@@ -81,11 +81,18 @@ class Journal:
                 yield json.loads(stream.readline())
 
     def close(self) -> None:
-        """Leave the file for a later run."""
+        """Let go of the file."""
         self._stream.close()
 
+    def leave(self) -> None:
+        """Leave the file for a later run; one that has nothing in it is of no use to any."""
+        if self._places:
+            self.close()
+        else:
+            self.remove()
+
     def remove(self) -> None:
-        """The output is written: the journal is not needed any more."""
+        """The journal is not needed any more."""
         self.close()
         self.path.unlink(missing_ok=True)
 

@@ -1,6 +1,7 @@
-"""From the journal's records to files: JSONL, COCO results, CSV, or a text file a photograph.
+"""From the journal's records to files: JSONL, COCO results, CSV, or a file a photograph.
 
-A results file appears under its name only when it is whole. Sidecars appear one by one, each whole.
+A results file appears under its name only when it is whole. Text files, XMP sidecars and
+photographs with XMP inside appear one by one, each whole.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, get_args
 
 from sightwords.batch.records import Record
+from sightwords.batch.xmp import description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
 from sightwords.errors import InputError
 from sightwords.files import atomic_path, write_text
 
-Format = Literal["jsonl", "coco", "csv", "txt"]
+Format = Literal["jsonl", "coco", "csv", "txt", "xmp", "embedded"]
 FORMATS: tuple[str, ...] = get_args(Format)
-SIDECARS: frozenset[str] = frozenset(("txt",))
+SIDECARS: frozenset[str] = frozenset(("txt", "xmp", "embedded"))
 """Formats that write a file a photograph into a folder."""
 
 _CSV_FIELDS = ("id", "caption", "confidence", "words")
@@ -75,31 +77,51 @@ def write_errors(path: Path, records: Iterable[Record]) -> None:
         path.unlink(missing_ok=True)
 
 
-def sidecar_name(image_id: str, taken: set[str]) -> str:
-    """Where a photograph's text goes below the output folder: the source's tree again.
+def sidecar_name(image_id: str, kind: Format, taken: set[str]) -> str:
+    """Where a photograph's own file goes below the output folder: the source's tree again.
 
     `a.jpg` gets `a.txt`, as tools that train on captions expect; a later `a.png` beside it gets
     `a.png.txt`. Names given out are added to `taken`.
 
     >>> taken = set()
-    >>> [sidecar_name(name, taken) for name in ("2019/dog.jpg", "2019/dog.png", "../cat.jpg")]
+    >>> names = ("2019/dog.jpg", "2019/dog.png", "../cat.jpg")
+    >>> [sidecar_name(name, "txt", taken) for name in names]
     ['2019/dog.txt', '2019/dog.png.txt', 'cat.txt']
     """
     inside = PurePosixPath(image_id.replace("\\", "/"))
     if inside.is_absolute() or ".." in inside.parts or ":" in inside.parts[0]:
         inside = PurePosixPath(inside.name)  # a list may name photographs anywhere
-    short = inside.with_suffix(".txt") if is_image_name(inside.name) else None
-    long = inside.with_name(f"{inside.name}.txt")
+    ending = inside.suffix if kind == "embedded" else f".{kind}"
+    short = inside.with_suffix(ending) if is_image_name(inside.name) else None
+    long = inside.with_name(f"{inside.name}{ending}")
     name = (short if short is not None and str(short) not in taken else long).as_posix()
     while name in taken:
-        name = name.removesuffix(".txt") + "-2.txt"
+        name = f"{name.removesuffix(ending)}-2{ending}"
     taken.add(name)
     return name
 
 
-def write_sidecar(path: Path, caption: str, *, keep: bool) -> str | None:
-    """Write one caption as one line of text; what is wrong, where `keep` forbids to replace one."""
-    text = caption + "\n"
+def write_beside(
+    kind: Format, target: Path, record: Record, *, photograph: Path, keep: bool
+) -> str | None:
+    """Write one photograph's own file; what is wrong, where `keep` forbids to replace one."""
+    words = [word["word"] for word in record["words"] if word["used"]]
+    if kind == "xmp":
+        return write_xmp(target, record["caption"], words, keep=keep)
+    if kind == "embedded":
+        return embed(photograph, target, record["caption"], words, keep=keep)
+    return _write_text(target, record["caption"] + "\n", keep=keep)
+
+
+def is_described(kind: Format, target: Path, *, photograph: Path) -> bool:
+    """Whether a photograph has what would be written already."""
+    if kind == "txt" or (kind == "xmp" and not target.exists()):
+        return target.exists()
+    described = target if target.exists() else photograph
+    return description_of(described) is not None
+
+
+def _write_text(path: Path, text: str, *, keep: bool) -> str | None:
     if keep and path.exists():
         # An equal one is what a run that was killed has left.
         if path.read_bytes() == text.encode("utf-8"):

@@ -17,16 +17,18 @@ from sightwords.batch.journal import Journal
 from sightwords.batch.outputs import (
     SIDECARS,
     Format,
+    is_described,
     read_results,
     result_id,
     sidecar_name,
+    write_beside,
     write_errors,
     write_results,
-    write_sidecar,
 )
 from sightwords.batch.records import Record
 from sightwords.batch.sources import Item, Source
 from sightwords.batch.workers import MakeCaptioner, captioned
+from sightwords.batch.xmp import require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.errors import InputError
 from sightwords.pipeline import load
@@ -47,6 +49,8 @@ class BatchOptions:
     overwrite: Overwrite = "never"
     """What is there already: `never` touched, kept with what is `missing` added, or `always`
     replaced."""
+    in_place: bool = False
+    """Whether `embedded` may change the photographs themselves; `out` is then their folder."""
     resume: bool = False
     """Go on where an earlier run was killed."""
     workers: int | None = None
@@ -131,6 +135,8 @@ def run_batch(
     Afterwards the results, and the errors if there are any, are whole and in the source's order.
     """
     progress = Progress(source.count)
+    if options.format in ("xmp", "embedded"):
+        require_exiv2()  # now, not after an hour of captions
     if _finished(options):
         return progress
     with open_bundle(options.bundle) as bundle:
@@ -151,7 +157,7 @@ def run_batch(
         try:
             job.fill(make)
         except BaseException:
-            journal.close()
+            journal.leave()
             raise
     _finish(job)
     return progress
@@ -197,8 +203,10 @@ class _Job:
     tell: Callable[[Progress], None]
     order: list[str] = field(default_factory=list)
     """The ids of all items, as they come."""
-    names: dict[str, str] = field(default_factory=dict)
-    """Each one's sidecar, or where its image is."""
+    photographs: dict[str, str] = field(default_factory=dict)
+    """Where each one's image is."""
+    targets: dict[str, Path] = field(default_factory=dict)
+    """Where each one's own file goes, if the format has such."""
 
     def fill(self, make: MakeCaptioner) -> None:
         """Caption what the journal lacks."""
@@ -206,14 +214,14 @@ class _Job:
         n_best = self.options.n_best
         for record in captioned(self.missing(), make, workers=workers, n_best=n_best):
             if self.options.sidecars and "error" not in record:
-                record = _beside(record, self.options, self.names)
+                record = self._beside(record)
             self.journal.add(record)
             self.progress.done += 1
             self.tell(self.progress)
 
     def missing(self) -> Iterator[Item]:
         """The items that are not done; the others are counted."""
-        for item in _named(self.source.read(), self.options, self.names):
+        for item in self._named():
             done = item.id in self.journal
             if done or not self._has_sidecar(item):
                 self.order.append(item.id)
@@ -224,32 +232,65 @@ class _Job:
             self.progress.done += 1
             self.tell(self.progress)
 
-    def _has_sidecar(self, item: Item) -> bool:
-        """Whether it needs no caption because it has one beside it."""
-        options = self.options
-        wanted = options.sidecars and options.overwrite == "missing"
-        return wanted and (options.out / self.names[item.id]).exists()
+    def _named(self) -> Iterator[Item]:
+        """Items under the ids of the output, none twice; where their files go is noted."""
+        taken: set[str] = set()
+        for item in self.source.read():
+            written = str(result_id(item.id)) if self.options.format == "coco" else item.id
+            if written in self.photographs:
+                raise InputError(
+                    f"{item.image}: would be image {written} in the results, and so is "
+                    f"{self.photographs[written]}; write --format jsonl, which keeps folders apart"
+                )
+            self.photographs[written] = str(item.image)
+            if self.options.sidecars:
+                name = sidecar_name(item.id, self.options.format, taken)
+                self.targets[written] = self._target(item, name)
+            yield Item(written, item.image)
 
-
-def _named(items: Iterator[Item], options: BatchOptions, names: dict[str, str]) -> Iterator[Item]:
-    """Items under the ids of the output, none twice; `names` gets each one's file name."""
-    taken: set[str] = set()
-    for item in items:
-        written = str(result_id(item.id)) if options.format == "coco" else item.id
-        if written in names:
+    def _target(self, item: Item, name: str) -> Path:
+        """A photograph itself is written to only where that was asked for."""
+        target, photograph = self.options.out / name, Path(item.image.location)
+        if self.options.format != "embedded":
+            return target
+        if item.image.member is not None or not photograph.is_file():
+            if photograph.parent.is_dir() and item.image.member is None:
+                return target  # a photograph that is not there is named when it is opened
             raise InputError(
-                f"{item.image}: would be image {written} in the results, and so is "
-                f"{names[written]}; write --format jsonl, which keeps folders apart"
+                f"{item.image}: is no file on this disk, so nothing can be embedded in it; give a "
+                "folder or a list of photographs, or another --format"
             )
-        names[written] = sidecar_name(item.id, taken) if options.sidecars else str(item.image)
-        yield Item(written, item.image)
+        same = target.exists() and target.samefile(photograph)
+        if same and not self.options.in_place:
+            raise InputError(
+                f"{photograph}: would be changed itself; allow it with --in-place, or give another "
+                "folder as --out"
+            )
+        if self.options.in_place and not same:
+            raise InputError(
+                f"{photograph}: does not lie at {target}; --in-place needs the folder of the "
+                "photographs as --out"
+            )
+        return target
 
+    def _has_sidecar(self, item: Item) -> bool:
+        """Whether it needs no caption because it has one beside it or inside."""
+        if not self.options.sidecars or self.options.overwrite != "missing":
+            return False
+        photograph = Path(item.image.location)
+        return is_described(self.options.format, self.targets[item.id], photograph=photograph)
 
-def _beside(record: Record, options: BatchOptions, names: Mapping[str, str]) -> Record:
-    """Write a sidecar; the record of the photograph, or of what stood in the way."""
-    path = options.out / names[record["id"]]
-    wrong = write_sidecar(path, record["caption"], keep=options.overwrite == "never")
-    return {"id": record["id"], "error": wrong} if wrong else record
+    def _beside(self, record: Record) -> Record:
+        """Write its own file; the record of the photograph, or of what stood in the way."""
+        image_id = record["id"]
+        wrong = write_beside(
+            self.options.format,
+            self.targets[image_id],
+            record,
+            photograph=Path(self.photographs[image_id]),
+            keep=self.options.overwrite == "never",
+        )
+        return {"id": image_id, "error": wrong} if wrong else record
 
 
 def _finish(job: _Job) -> None:

@@ -28,7 +28,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "example: sightwords batch holiday --out captions.csv --resume\n"
         "example: sightwords batch 'shards/coco-{00..04}.tar' --out results.json\n"
         "example: sightwords batch captions_val2014.json --images val2014 --out results.json\n"
-        "example: sightwords batch holiday --out holiday --format txt --overwrite missing",
+        "example: sightwords batch holiday --out holiday --format txt --overwrite missing\n"
+        "example: sightwords batch holiday --out described --format embedded",
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
@@ -42,15 +43,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         required=True,
         type=Path,
         metavar="FILE",
-        help="a .jsonl, .json (COCO results) or .csv file; a folder for text files",
+        help="a .jsonl, .json (COCO results) or .csv file; a folder for files a photograph",
     )
     parser.add_argument(
         "--format",
-        choices=("jsonl", "coco", "csv", "txt"),
-        help="of the output (default: by the ending of FILE)",
+        choices=("jsonl", "coco", "csv", "txt", "xmp", "embedded"),
+        help="of the output (default: by the ending of FILE); txt and xmp write a file a "
+        "photograph, embedded a copy of it with its caption inside",
     )
     parser.add_argument(
         "--images", metavar="DIR", help="where the images that a list or COCO file names are"
+    )
+    parser.add_argument(
+        "--in-place",
+        action="store_true",
+        help="let 'embedded' change the photographs themselves; FILE is their folder",
     )
     parser.add_argument(
         "--resume", action="store_true", help="go on where an earlier run was killed"
@@ -80,11 +87,14 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error(f"--workers {args.workers}: give 1 or more")
     if args.n_best < 0:
         args.parser.error(f"--n-best {args.n_best}: give 0 or more")
+    if args.in_place and args.format != "embedded":
+        args.parser.error("--in-place goes with --format embedded only")
     options = BatchOptions(
         out=args.out,
         format=args.format or format_of(str(args.out)),
         bundle=args.bundle,
         overwrite=args.overwrite,
+        in_place=args.in_place,
         resume=args.resume,
         workers=args.workers,
         n_best=args.n_best,
