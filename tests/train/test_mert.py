@@ -285,3 +285,17 @@ def test_scores_of_other_lists_are_refused() -> None:
     lists = some_lists("val")
     with pytest.raises(InputError, match="5 values of 'dmsm' for 6 sentences"):
         list_features(lists, ("dmsm",), {"dmsm": np.zeros(5, np.float32)})
+
+
+def test_scouts_find_what_all_starts_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, offsets = planted(7)
+    worth = features[:, 0] - 2 * features[:, 1]
+    metrics = ListMetrics((worth - worth.min()).astype(np.float32), np.zeros((720, 10), np.int16))
+    monkeypatch.setattr("sightwords.train.mert.SCOUTED", 20)
+    found = mert(
+        features, offsets, CIDER.statistics(metrics), CIDER,
+        rng=np.random.default_rng(0), restarts=6,
+    )  # fmt: skip
+    oracle = np.maximum.reduceat(metrics.cider, offsets[:-1]).mean()
+    assert found.value == pytest.approx(oracle, rel=2e-3)
+    assert len(found.starts) == 2

@@ -30,6 +30,10 @@ Ints = npt.NDArray[np.int64]
 GAIN = 1e-5
 """A sweep that gains less is the last."""
 SWEEPS = 20
+SCOUTED = 500
+"""About so many images judge which starts are worth all of them."""
+KEPT = 2
+"""Starts that are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,19 @@ class Problem:
     def images(self) -> int:
         """N."""
         return len(self.offsets) - 1
+
+    def thinned(self, step: int) -> Problem:
+        """Every `step`-th image."""
+        kept = np.zeros(self.images, dtype=np.bool_)
+        kept[::step] = True
+        counts = np.diff(self.offsets)
+        rows = np.repeat(kept, counts)
+        return Problem(
+            np.ascontiguousarray(self.features[:, rows]),
+            np.concatenate([[0], np.cumsum(counts[kept])]),
+            self.statistics[rows],
+            self.objective,
+        )
 
     def scores(self, weights: Floats) -> Floats:
         """(H,) of every hypothesis."""
@@ -73,7 +90,7 @@ class Tuned:
     value: float
     """The objective on the tuning lists."""
     starts: tuple[float, ...]
-    """The objective that each starting point led to."""
+    """The objective that each starting point led to; of many, the two best."""
 
 
 def chosen(scores: npt.NDArray[np.floating], offsets: Ints) -> Ints:
@@ -115,7 +132,7 @@ def mert(
     given = [np.asarray(s, dtype=np.float64)[usable] * scale[usable] for s in starts]
     random = [rng.normal(size=int(usable.sum())) for _ in range(restarts)]
     results: list[tuple[float, Floats]] = []
-    for number, start in enumerate([*given, *random]):
+    for number, start in enumerate(_promising(problem, [*given, *random], rng, random_directions)):
         results.append(climb(problem, start, rng=rng, random_directions=random_directions))
         log.info("MERT start %d: %s %.5f", number, objective, results[-1][0])
         if progress:
@@ -162,6 +179,20 @@ def climb(
         if value - before < GAIN:
             break
     return problem.value(weights, image_weights), weights
+
+
+def _promising(
+    problem: Problem, starts: list[Floats], rng: np.random.Generator, random_directions: int
+) -> list[Floats]:
+    """The starts that are worth all images: where there are many of both, scouts look first.
+
+    Each start climbs on every so-manieth image; the ends that are best on all images go on.
+    """
+    if problem.images < 2 * SCOUTED or len(starts) <= KEPT:
+        return starts
+    few = problem.thinned(problem.images // SCOUTED)
+    ends = [climb(few, s, rng=rng, random_directions=random_directions)[1] for s in starts]
+    return sorted(ends, key=problem.value, reverse=True)[:KEPT]
 
 
 def _bagged(
