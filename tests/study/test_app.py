@@ -163,7 +163,7 @@ def test_a_page_says_nothing_of_whose_caption_is_whose(make: Make, serve: Serve)
     for _ in range(7):
         text = ask(port, link).text
         captions = re.findall(r"<span>(.*?)</span>", text)
-        rest = re.sub(r"(?s)<(span|style|script)>.*?</\1>", "", text).replace(link, "").lower()
+        rest = re.sub(r"(?s)<(span|style|script)\b.*?</\1>", "", text).replace(link, "").lower()
         for word in ("ours", "human", "check", "img-", "system", "first_is"):
             assert word not in rest
         assert len(captions) == 3
@@ -203,7 +203,7 @@ def test_a_database_that_is_gone_is_said_politely(
 class Tags(HTMLParser):
     """Collects tags, and checks that what opens also closes."""
 
-    VOID = ("meta", "img", "input", "br")
+    VOID = ("meta", "img", "input", "link")
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ def pair_page(showing: Showing, *, base: str) -> str:
 </div>
 </form>
 <footer><p>Look at the photograph and press the caption that describes it better.
-With a keyboard: <kbd>1</kbd> or <kbd>2</kbd> for a caption, <kbd>0</kbd> for the same.
+<span class=keys>Keys: <kbd>1</kbd> or <kbd>2</kbd> for a caption, <kbd>0</kbd> for the same.</span>
 Each answer is saved at once; you may close this page and come back by the same
 link.</p></footer>""",
     )
@@ -95,8 +95,10 @@ button span { font-size: 1.1rem; } button small { color: var(--faint); }
 form.sent { opacity: .55; }
 kbd { border: 1px solid var(--line); border-radius: .25rem; padding: 0 .35rem; font-size: .85em; }
 footer { color: var(--faint); font-size: .9rem; }
-@media (hover: none) { kbd { display: none; } }
-@media (max-width: 34rem) { .answers { grid-template-columns: 1fr; } img { max-height: 38vh; } }
+@media (hover: none) { kbd, .keys { display: none; } }
+@media (max-width: 34rem) { .answers { grid-template-columns: 1fr; gap: .5rem; }
+  img { max-height: 34vh; } button { padding: .5rem .8rem; min-height: 3.25rem; gap: .1rem; }
+  button span { font-size: 1rem; } .same small { display: none; } }
 """
 
 _SCRIPT = """
@@ -124,7 +126,7 @@ def _digest(text: str) -> str:
 
 
 POLICY = (
-    "default-src 'none'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "default-src 'none'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
     f"frame-ancestors 'none'; style-src 'sha256-{_digest(_STYLE)}'; "
     f"script-src 'sha256-{_digest(_SCRIPT)}'"
 )
@@ -138,6 +140,7 @@ def _page(title: str, body: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
 <title>{escape(title)}</title>
 <style>{_STYLE}</style>
 </head>
