@@ -24,6 +24,7 @@ from sightwords.train.grounded_data import (  # noqa: E402
     words_of_lists,
 )
 from sightwords.train.grounded_export import new_grounded  # noqa: E402
+from sightwords.train.grounded_fit import fit_grounded  # noqa: E402
 from sightwords.train.grounded_ranking import rank, score_lists  # noqa: E402
 from sightwords.train.grounded_risk import (  # noqa: E402
     caption_loss,
@@ -309,7 +310,7 @@ def test_no_time_no_steps() -> None:
 
 
 @pytest.mark.parametrize("objective", ["risk", "listwise"])
-def test_lists_teach_which_sentence_is_better(objective: str) -> None:
+def test_lists_teach_which_sentence_is_better(objective: Any) -> None:
     """In image 0 "a dog runs" is right, in the others "a cat": only the image tells."""
     config = replace(CONFIG, objective=objective, risk_epochs=60, dropout=0.0, image_dropout=0.0,
                      token_dropout=0.0, feature_noise=0.0, weight_average=0.5)  # fmt: skip
@@ -320,3 +321,20 @@ def test_lists_teach_which_sentence_is_better(objective: str) -> None:
     network = train_lists(new_grounded(config, VOCABULARY, (2, 4)), images, lists, captions)
     found = rank(score_lists(network, images, lists).total(config), lists)
     assert found.alone == 1.0
+
+
+def test_one_call_does_both_phases() -> None:
+    phases: list[str] = []
+    examples = [Example("0", None, ("a dog runs",), "train", "toy")]
+    network = fit_grounded(
+        _features(), examples, _lists(), np.ones(6), vocabulary=VOCABULARY, config=CONFIG,
+        on_epoch=lambda report, _: phases.append(report.phase),
+    )  # fmt: skip
+    assert phases == ["captions", "captions", "lists", "lists"]
+    assert not network.training
+
+
+def test_lists_of_test_images_are_refused() -> None:
+    lists = replace(_lists(), splits=np.array(["train", "coco-test", "train"]))
+    with pytest.raises(InputError, match="lists of split 'coco-test'"):
+        fit_grounded(_features(), [], lists, np.ones(6), vocabulary=VOCABULARY, config=CONFIG)
