@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
@@ -27,6 +27,8 @@ MakeCaptioner = Callable[[], Captioner]
 
 AHEAD = 4
 """Items a process that are under way: enough that none waits, few enough to hold in memory."""
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _captioner: Captioner | None = None
 _n_best = 0
@@ -65,7 +67,8 @@ def _in_processes(
         flying: deque[Future[Record]] = deque()
         try:
             for item in items:
-                flying.append(pool.submit(_describe, item))
+                with _one_thread_each():  # a pool starts its processes when work is submitted
+                    flying.append(pool.submit(_describe, item))
                 if len(flying) > AHEAD * workers:
                     yield flying.popleft().result()
             while flying:
@@ -77,6 +80,21 @@ def _in_processes(
             ) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started meanwhile do their linear algebra on one thread, as there is one a core.
+
+    The libraries read these variables when they are loaded, which no initializer comes before.
+    """
+    added = [name for name in _THREAD_VARIABLES if name not in os.environ]
+    os.environ.update(dict.fromkeys(added, "1"))
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _begin(make: MakeCaptioner, n_best: int) -> None:
