@@ -8,7 +8,8 @@ LISTS come from benchmarks/lists.py, features from train.image_features. Weights
 half of the images (by the hash of their ids) and the rows are scored on the other half; with
 --test, on those lists instead. The weights of the last row, or of --keep, and the confidence fitted
 to them go to --out (weights.json, confidence.json), with the table (ladder.json) and the captions.
---bad names lists of images that show nothing (blank, noise), whose captions are known to be bad.
+With --detector and --language, images that show nothing (blank, noise) are captioned too, as
+examples of captions that are known to be bad; --coverage must be that of the lists.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightwords.config import MertConfig
+from sightwords.config import Config, GenerationConfig, MertConfig
 from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.references import read_references
 from sightwords.files import write_text
@@ -33,9 +34,9 @@ from sightwords.metrics.score import Comparison
 from sightwords.metrics.significance import wilcoxon
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker, Stage
-from sightwords.train.confidence import fit_confidence, with_reliability
+from sightwords.train.confidence import Choices, fit_confidence, with_reliability
 from sightwords.train.image_features import ImageFeatures
-from sightwords.train.list_metrics import ListMetrics, References, measure, references_of
+from sightwords.train.list_metrics import References, measure, references_of
 from sightwords.train.lists import Lists
 from sightwords.train.mert import chosen
 from sightwords.train.mert_rerank import (
@@ -46,6 +47,7 @@ from sightwords.train.mert_rerank import (
     tune_ranker,
     with_values,
 )
+from sightwords.train.mert_run import Models, tuning_of_nothing
 from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
 
 
@@ -168,9 +170,7 @@ def keep(
     side = np.array([half_by_hash(n, salt="confidence") for n in held.lists.ids.tolist()])
     mine = choices["held_out"]
     values = held.metrics.cider[mine.hypotheses]
-    bad = None
-    if args.bad:
-        bad = apply_ranker(tuning_of(args, args.bad, None, args.bad_features)[0], ranker)
+    bad, unseen = (nothing(args, ranker, seed=seed) for seed in (0, 1))
     fit, rest = side == 0, side == 1
     fitted = fit_confidence(
         replace(mine, rows=mine.rows[fit], hypotheses=mine.hypotheses[fit]), values[fit], bad=bad
@@ -188,8 +188,9 @@ def keep(
             f"  {one.low:.1f}-{one.high:.1f}: {one.captions:5d} captions, confidence "
             f"{one.confidence:.2f}, good {one.good:.2f}"
         )
-    if bad is not None:
-        print(f"  known to be bad: at most {fitted.probabilities(bad.rows).max():.3f}")
+    if unseen is not None:
+        worst = fitted.probabilities(unseen.rows).max()
+        print(f"  {len(unseen.rows)} other images that show nothing: at most {worst:.3f}")
     picked = apply_ranker(judged, ranker).hypotheses
     captions = [
         {"image_id": name, "caption": sentence_text(judged.lists.sentence(h))}
@@ -199,23 +200,28 @@ def keep(
     write_text(args.out / "ladder.json", json.dumps([vars(row) for row in rows], indent=1) + "\n")
 
 
+def nothing(args: argparse.Namespace, ranker: Ranker, *, seed: int) -> Choices | None:
+    """What would be said of images that show nothing."""
+    if args.detector is None or args.language is None:
+        return None
+    mert = MertConfig(dmsm=ranker.needs("dmsm"), grounded=ranker.needs("grounded"))
+    config = Config(generation=GenerationConfig(coverage=args.coverage), mert=mert)
+    models = Models(args.detector, args.language, args.dmsm, args.grounded)
+    return apply_ranker(tuning_of_nothing(models, config, seed=seed), ranker)
+
+
 def tuning_of(
-    args: argparse.Namespace, lists_path: Path, captions: Path | None, features_path: Path | None
+    args: argparse.Namespace, lists_path: Path, captions: Path, features_path: Path | None
 ) -> tuple[Tuning, References]:
     lists = Lists.load(lists_path)
     if args.m:
         lists = lists.best(args.m)
-    references: References = []
-    metrics = ListMetrics(
-        np.zeros(lists.hypotheses, np.float32), np.zeros((lists.hypotheses, 10), np.int16)
+    said = read_references(captions)
+    lists = lists.select([i for i, n in enumerate(lists.ids.tolist()) if n in said])
+    references = references_of(lists, said)
+    metrics = measure(
+        lists, references, with_meteor="meteor" in args.objective, processes=args.processes
     )
-    if captions is not None:
-        said = read_references(captions)
-        lists = lists.select([i for i, n in enumerate(lists.ids.tolist()) if n in said])
-        references = references_of(lists, said)
-        metrics = measure(
-            lists, references, with_meteor="meteor" in args.objective, processes=args.processes
-        )
     similar, ask = None, None
     if features_path is not None:
         features = ImageFeatures.load(features_path)
@@ -275,8 +281,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--test", type=Path, help="score the rows on these lists instead")
     parser.add_argument("--test-captions", type=Path)
     parser.add_argument("--test-features", type=Path)
-    parser.add_argument("--bad", type=Path, help="lists of images that show nothing")
-    parser.add_argument("--bad-features", type=Path)
+    parser.add_argument("--detector", type=Path)
+    parser.add_argument("--language", type=Path)
+    parser.add_argument("--coverage", type=int, default=10)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", help="the row whose weights to save (default: the last)")
     parser.add_argument("--objective", default="cider")

@@ -101,7 +101,7 @@ def train_rerank(
     chosen = {"tuning": (tune, apply_ranker(tune, ranker))}
     chosen["held_out"] = (held, apply_ranker(held, ranker))
     ranker = with_values(ranker, chosen)
-    nothing = apply_ranker(run.tuning(_nothing(BAD_IMAGES)), ranker)
+    nothing = apply_ranker(run.tuning(_nothing(BAD_IMAGES, seed=0)), ranker)
     confidence = fitted_confidence(held, chosen["held_out"][1], nothing)
     ranker.save(out)
     confidence.save(out)
@@ -118,6 +118,15 @@ def fitted_confidence(held: Tuning, choices: Choices, bad: Choices | None) -> Co
     ]
     fitted = fit_confidence(parts[0], values[side == 0], bad=bad)
     return with_reliability(fitted, parts[1], values[side == 1])[0]
+
+
+def tuning_of_nothing(
+    models: Models, config: Config, *, threads: int | None = None, seed: int = 0
+) -> Tuning:
+    """Lists of images that show nothing, for `fit_confidence`."""
+    detector = Detector.load(models.detector, threads=threads)
+    run = _Run(detector, models, config, threads, 1, lambda _what, _done: None)
+    return run.tuning(_nothing(BAD_IMAGES, seed=seed))
 
 
 def images_of_nothing(count: int, *, seed: int = 0) -> Iterator[Image.Image]:
@@ -145,8 +154,8 @@ def _tunable(examples: Iterable[Example]) -> Iterator[Example]:
         yield example
 
 
-def _nothing(count: int) -> Iterator[tuple[Example, Image.Image]]:
-    for number, image in enumerate(images_of_nothing(count)):
+def _nothing(count: int, *, seed: int) -> Iterator[tuple[Example, Image.Image]]:
+    for number, image in enumerate(images_of_nothing(count, seed=seed)):
         yield Example(f"nothing-{number}", None, (), "train", "nothing"), image
 
 
