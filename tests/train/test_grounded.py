@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,13 @@ def _network(config: GroundedConfig = CONFIG) -> Any:
     return network.eval()
 
 
+@pytest.fixture
+def no_grad() -> Iterator[None]:
+    """Nothing is to be learnt here."""
+    with torch.no_grad():
+        yield
+
+
 def test_captions_become_rows_of_targets() -> None:
     images = _images()
     captions = _captions(images)
@@ -148,7 +156,7 @@ def test_no_captions_are_refused() -> None:
         captions_of([], VOCABULARY, {}, CONFIG, no_image=0)
 
 
-@torch.no_grad()
+@pytest.mark.usefixtures("no_grad")
 def test_later_words_change_nothing_before_them() -> None:
     network, images = _network(), _images()
     looked = look(network, images, torch.tensor([0]))
@@ -160,7 +168,7 @@ def test_later_words_change_nothing_before_them() -> None:
     assert (one[:, :, 3:] - other[:, :, 3:]).abs().max() > 1e-3
 
 
-@torch.no_grad()
+@pytest.mark.usefixtures("no_grad")
 def test_image_and_words_matter_and_hidden_places_do_not() -> None:
     network, images = _network(), _images()
     targets = torch.tensor([[[0, 1, 3, END]]])
@@ -180,7 +188,7 @@ def test_image_and_words_matter_and_hidden_places_do_not() -> None:
     assert after("features", (1, 1, 2), 3.0) == 0  # another image's
 
 
-@torch.no_grad()
+@pytest.mark.usefixtures("no_grad")
 def test_text_sees_no_image() -> None:
     network, images = _network(), _images()
     targets = torch.tensor([[[0, 1, 3, END]]])
@@ -190,7 +198,7 @@ def test_text_sees_no_image() -> None:
     torch.testing.assert_close(caption_loss(network, look(network, images, row), targets), loss)
 
 
-@torch.no_grad()
+@pytest.mark.usefixtures("no_grad")
 def test_a_sentence_scores_the_sum_of_its_words() -> None:
     network, images = _network(), _images()
     looked = look(network, images, torch.tensor([0, 1]))
@@ -213,7 +221,7 @@ def test_expected_loss_by_hand() -> None:
     rewards = torch.tensor([[2.0, 1.0]], dtype=torch.float64)
     loss = expected_loss(scores, rewards, EVERYTHING)
     assert loss.item() == pytest.approx(-1.75)
-    loss.backward()
+    torch.autograd.backward(loss)
     assert scores.grad is not None
     assert scores.grad[0].tolist() == pytest.approx([-3 / 16, 3 / 16])
 
@@ -224,7 +232,7 @@ def test_listwise_loss_by_hand() -> None:
     rewards = torch.tensor([[np.log(3.0), 0.0]], dtype=torch.float64)
     loss = listwise_loss(scores, rewards, EVERYTHING, temperature=1.0)
     assert loss.item() == pytest.approx(np.log(2))
-    loss.backward()
+    torch.autograd.backward(loss)
     assert scores.grad is not None
     assert scores.grad[0].tolist() == pytest.approx([0.5 - 0.75, 0.5 - 0.25])
 

@@ -64,20 +64,21 @@ def _sentences(count: int) -> list[tuple[str, ...]]:
     return found
 
 
-@torch.no_grad()
 def _plain(network: Any, sentence: tuple[str, ...]) -> float:
     """One sentence by itself, in torch, word after word."""
     ids = [NAMES.index(word) for word in sentence]
     words = {w: p for w, p in DETECTED.items() if p >= CONFIG.word_threshold}
-    memory = network.memory(
-        torch.from_numpy(IMAGE)[None],
-        torch.tensor([[NAMES.index(w) for w in words]]),
-        torch.tensor([list(words.values())]),
-    )
-    hidden = network.read(torch.tensor([[[network.start_id, *ids]]]), memory)[0, 0]
-    log_probs = network.logits(hidden).log_softmax(-1)
+    with torch.no_grad():
+        memory = network.memory(
+            torch.from_numpy(IMAGE)[None],
+            torch.tensor([[NAMES.index(w) for w in words]]),
+            torch.tensor([list(words.values())]),
+        )
+        hidden = network.read(torch.tensor([[[network.start_id, *ids]]]), memory)[0, 0]
+        log_probs = network.logits(hidden).log_softmax(-1)
+        value = float(network.values(hidden[-1]))
     total = sum(float(log_probs[i, token]) for i, token in enumerate([*ids, network.end_id]))
-    return total / (len(ids) + 1) ** 0.5 + float(network.values(hidden[-1]))
+    return float(total / (len(ids) + 1) ** 0.5 + value)
 
 
 def test_the_tree_gives_each_sentence_its_own_score(
