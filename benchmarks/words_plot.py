@@ -124,7 +124,7 @@ def exported(kind: Kind, folder: Path) -> Path:
         return plain / NETWORK_NAME
     from sightwords.config import Config
 
-    names = tuple(f"word{i}" for i in range(WORDS))
+    names = tuple(f"word{i:04d}" for i in range(WORDS))
     save_vocabulary(Vocabulary(names, (1,) * WORDS, WORDS), plain / VOCABULARY_NAME)
     detector_spec(network, Config(words=words)).save(plain)
     form: Any = kind.form

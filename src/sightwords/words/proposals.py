@@ -106,13 +106,33 @@ def _edge_boxes(cv2: ModuleType, bgr: npt.NDArray[np.uint8], limit: int) -> Sequ
     grey = cv2.GaussianBlur(cv2.cvtColor(bgr, cv2.COLOR_BGR2GRAY), (5, 5), 0)
     across, down = (cv2.Sobel(grey, cv2.CV_32F, *order) for order in ((1, 0), (0, 1)))
     strength = np.hypot(across, down)
-    edges = strength / max(float(strength.max()), 1e-6)
+    edges = _thin(cv2, strength / max(float(strength.max()), 1e-6), across, down)
     # Edges run at right angles to the gradient; only the direction counts, not its sign.
     orientation = np.mod(np.arctan2(down, across) + np.pi / 2, np.pi).astype(np.float32)
     search = cv2.ximgproc.createEdgeBoxes()
     search.setMaxBoxes(4 * limit)  # some will be too small
     found: list[list[int]] = search.getBoundingBoxes(edges, orientation)[0].tolist()
     return found
+
+
+def _thin(cv2: ModuleType, edges: FloatArray, across: FloatArray, down: FloatArray) -> FloatArray:
+    """Keep an edge where it is strongest along its gradient, one pixel to either side.
+
+    A structured forest's edges are thin; the search takes ten times as long over thick ones.
+    """
+    length = np.maximum(np.hypot(across, down), 1e-6)
+    y, x = np.mgrid[: edges.shape[0], : edges.shape[1]].astype(np.float32)
+    kept = edges
+    for sign in (1, -1):
+        beside = cv2.remap(
+            edges,
+            x + sign * across / length,
+            y + sign * down / length,
+            cv2.INTER_LINEAR,
+            borderMode=cv2.BORDER_REPLICATE,
+        )
+        kept = np.where(edges >= beside, kept, np.float32(0))
+    return kept
 
 
 def _boxes(rectangles: Sequence[Sequence[int]], size: tuple[int, int], limit: int) -> list[Box]:
