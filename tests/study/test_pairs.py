@@ -44,6 +44,13 @@ def test_two_systems_share_all_references() -> None:
     assert all(len(drawn.references[pair.image]) == 3 for pair in drawn.pairs)
 
 
+def test_a_reference_that_is_shown_is_no_reference() -> None:
+    """A second system may well repeat what a person wrote; it must not score as perfect."""
+    other = {"1": "human 1 B ."}
+    drawn = draw_pairs(CAPTIONS, SYSTEM, other, count=1, rng=rng())
+    assert drawn.references == {"1": ("human 1 a", "human 1 c")}
+
+
 def test_asking_for_too_much_says_how_much_there_is() -> None:
     with pytest.raises(StudyError, match="41 pairs asked for, but only 40"):
         draw_pairs(CAPTIONS, SYSTEM, None, count=41, rng=rng())

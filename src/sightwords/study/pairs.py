@@ -23,7 +23,7 @@ class DrawnPairs:
 
     pairs: tuple[Pair, ...]
     references: Mapping[str, tuple[str, ...]]
-    """Human captions of each image, without the one that stands in its pair."""
+    """Human captions of each image, without any that stands in its pair."""
 
 
 def draw_pairs(
@@ -56,9 +56,11 @@ def draw_pairs(
         image = usable[place]
         said = list(captions.get(image, ()))
         other = against[image] if against is not None else said.pop(int(rng.integers(len(said))))
-        pairs.append(Pair(image, _clean(system[image]), _clean(other)))
-        references[image] = tuple(said)
-    equal = sum(_alike(pair.first, pair.second) for pair in pairs)
+        pair = Pair(image, _clean(system[image]), _clean(other))
+        pairs.append(pair)
+        shown = {_letters(pair.first), _letters(pair.second)}
+        references[image] = tuple(text for text in said if _letters(text) not in shown)
+    equal = sum(_letters(pair.first) == _letters(pair.second) for pair in pairs)
     if equal:
         log.warning("%d of %d pairs show the same caption twice; they are kept", equal, len(pairs))
     return DrawnPairs(tuple(pairs), references)
@@ -87,5 +89,6 @@ def _clean(caption: str) -> str:
     return " ".join(caption.split())
 
 
-def _alike(first: str, second: str) -> bool:
-    return first.rstrip(" .").casefold() == second.rstrip(" .").casefold()
+def _letters(caption: str) -> str:
+    """What two spellings of one caption share, whoever tokenised them."""
+    return "".join(character for character in caption.casefold() if character.isalnum())

@@ -103,7 +103,7 @@ def _notes(results: StudyResults) -> tuple[str, ...]:
 def _judges_table(results: StudyResults) -> Grid:
     """Agreement over judges, summed up; the lowest by number."""
     rows = [
-        (f"judge {row.judge}", str(row.votes), f"{100 * row.agreement:.1f}")
+        (_name(results, row.judge), str(row.votes), f"{100 * row.agreement:.1f}")
         for row in results.agreement[:10]
     ]
     mark = "" if results.design.origin == "human" else f" ({results.design.origin.upper()})"
@@ -117,6 +117,11 @@ def _judges_table(results: StudyResults) -> Grid:
         title=f"Judges{mark} who agree least with the others of their pairs",
         notes=(note,),
     )
+
+
+def _name(results: StudyResults, judge: int) -> str:
+    name = results.names.get(judge)
+    return f"judge {judge}" + (f" ({name})" if name else "")
 
 
 def results_json(results: StudyResults) -> str:

@@ -36,6 +36,8 @@ class StudyResults:
     """How many votes a pair needed to count."""
     kappa: float | None
     agreement: tuple[JudgeAgreement, ...]
+    names: dict[int, str]
+    """By number, of the judges whom a platform names."""
     judges: int
     """Who voted and were kept."""
     excluded: dict[str, int]
@@ -77,6 +79,7 @@ def study_results(
         votes_per_pair=needed,
         kappa=fleiss_kappa(counts) if counts else None,
         agreement=tuple(judge_agreement(kept)),
+        names={judge.id: judge.name for judge in judges.values() if ":" in judge.name},
         judges=sum(not judges[number].excluded for number in voted),
         excluded=dict(Counter(judges[n].excluded for n in voted if judges[n].excluded)),
         unfinished_pairs=design.pairs - len(judged),
