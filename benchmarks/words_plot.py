@@ -5,10 +5,11 @@
         --also dinov2-vits14:224:int8=43.1 --out docs/images/words-speed.png
 
 `time` exports each network with random weights, which cost the same time, and runs it on one
-thread, one image at a time: tensor in, regions' logits out, without decoding and resizing. The fastest of
-`--rounds` runs counts, since whatever else the machine does only adds to it. `draw` joins the times
-with AP from the `results.jsonl` of `words_baselines.py`, and prints the table; networks without an
-AP are left out of the picture. Needs the extras `train`, `efficientnet` and matplotlib.
+thread, one image at a time: tensor in, regions' logits out, without decoding and resizing. The
+fastest of `--rounds` runs counts, since whatever else the machine does only adds to it. `draw`
+joins the times with AP from the `results.jsonl` of `words_baselines.py`, and prints the table;
+networks without an AP are left out of the picture. Needs the extras `train` and `efficientnet`,
+and matplotlib.
 """
 
 from __future__ import annotations
