@@ -12,7 +12,7 @@ weights and the images of the shards and written to `--out`/features.npz. Retrie
 first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
 each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
 `sightwords.train.dmsm_export` take it from there. With `--lists` (files of `benchmarks/lists.py`
-for training images) `list_negatives` may be set; with `--val-lists` each form is judged on lists
+for training images) `list_sentences` may be set; with `--val-lists` each form is judged on lists
 too: the mean correlation of its cosines with CIDEr within a list, and the CIDEr of the sentence it
 likes best beside that of all sentences (chance) and of the best (oracle).
 """
@@ -91,7 +91,7 @@ def train_forms(
     for form in forms:
         config = config_of(form)
         data: DmsmData = dmsm_data(seen, train, config)
-        if config.list_negatives and lists is not None and poor is not None:
+        if config.list_sentences and lists is not None and poor is not None:
             data = with_lists(data, lists, poor)
         started = time.perf_counter()
         network = train_dmsm(data, config, device=device, progress=_say, report_every=500)

@@ -230,8 +230,13 @@ class DmsmConfig:
     noise-contrastive estimation, which section 5.1 suggests."""
     negatives: int = 50
     """Section 5.1: N = 50 captions of other images; 0 takes all those of the batch."""
-    list_negatives: int = 0
-    """So many poor sentences of the image's own M-best list beside them; none in the paper."""
+    list_sentences: int = 0
+    """So many sentences of the image's own M-best list a step; none in the paper."""
+    list_objective: Literal["poor", "worth"] = "worth"
+    """`poor`: those worth less than their list's mean are more non-matching captions; `worth`:
+    the posterior over them is to be a softmax of what they are worth, in a loss of its own."""
+    list_temperature: float = 0.25
+    """Of that softmax, in CIDEr (1 is a good caption's)."""
     image_layers: int = 3
     """Section 5.1: three fully connected tanh layers."""
     token_units: int = 0
@@ -271,11 +276,11 @@ class DmsmConfig:
     """Order of the captions, negatives, dropout and first weights."""
 
     def __post_init__(self) -> None:
-        for name in ("gamma", "learning_rate"):
+        for name in ("gamma", "learning_rate", "list_temperature"):
             _check(self, name, getattr(self, name) > 0, "above 0")
         for name in ("image_layers", "hidden_units", "semantic_units", "epochs"):
             _check(self, name, getattr(self, name) >= 1, "at least 1")
-        for name in ("negatives", "list_negatives", "token_units", "word_units", "own_words"):
+        for name in ("negatives", "list_sentences", "token_units", "word_units", "own_words"):
             _check(self, name, getattr(self, name) >= 0, "at least 0")
         for name in ("dropout", "token_dropout", "word_dropout", "weight_average", "warmup"):
             _check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")

@@ -18,9 +18,9 @@ from sightwords.config import DmsmConfig
 from sightwords.errors import ConfigError, CorpusError, InputError
 from sightwords.train.dmsm import DmsmLoop, train_dmsm
 from sightwords.train.dmsm_data import DmsmData, dmsm_data, with_lists
-from sightwords.train.dmsm_loss import dmsm_loss, negatives
+from sightwords.train.dmsm_loss import dmsm_loss, list_loss, negatives
 from sightwords.train.dmsm_network import DmsmNetwork
-from sightwords.train.dmsm_vectors import evaluate_network
+from sightwords.train.dmsm_vectors import evaluate_network, list_agreement
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.lists import Lists
 
@@ -199,7 +199,7 @@ def test_the_networks_are_those_written_out(data: DmsmData, config: DmsmConfig) 
             loop.network.image(features), _double(loop.network.image, features.float())
         )
         torch.testing.assert_close(
-            loop.rows.encode(loop.network, sentences), _double_text(loop, sentences)
+            loop.rows.encode(loop.network, [sentences]), _double_text(loop, sentences)
         )
 
 
@@ -275,24 +275,64 @@ def _lists(ids: list[str], sentences: list[list[str]]) -> Lists:
     )
 
 
-def test_poor_sentences_of_lists_stand_against_their_image(data: DmsmData) -> None:
+def test_sentences_of_lists_are_kept_with_their_worth(data: DmsmData) -> None:
     lists = _lists(["3", "5"], [["a red zebra", "a cat", "a dog"], ["a hat", "hats"]])
     found = with_lists(data, lists, np.array([0.1, 0.2, 0.9, 0.3, 0.3], np.float32))
-    assert found.poor is not None
+    assert found.listed is not None
+    assert found.worth is not None
     assert found.words[: len(data.words)] == data.words
-    read = [[found.words[t] for t in s if t] for s in found.poor[3] if s.any()]
-    assert sorted(read) == [["a", "cat"], ["a", "red", "zebra"]]  # below the mean of .4
-    assert not found.poor[5].any()  # none is below the mean
-    config = replace(TINY, list_negatives=2)
-    loop = DmsmLoop(found, config, device="cpu")
-    first = float(loop.advance())
-    assert math.isfinite(first)
-    for _ in range(20):
-        loop.advance()
-    with pytest.raises(InputError, match="no M-best lists"):
-        DmsmLoop(data, config, device="cpu")
+    read = {
+        " ".join(found.words[t] for t in tokens if t): round(float(worth), 3)
+        for tokens, worth in zip(found.listed[3], found.worth[3], strict=True)
+        if tokens.any()
+    }
+    assert read == {"a red zebra": -0.3, "a cat": -0.2, "a dog": 0.5}  # less the mean of .4
+    assert np.isnan(found.worth[[0, 1, 2, 4]]).all()
+    assert np.isfinite(found.worth[[3, 5]]).all()  # lists of fewer than 32 repeat
     with pytest.raises(InputError, match="4 values for 5 sentences"):
         with_lists(data, lists, np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("objective", ["posterior", "nce"])
+@pytest.mark.parametrize("kind", ["poor", "worth"])
+def test_lists_teach(data: DmsmData, kind: Any, objective: Any) -> None:
+    """Half of the images have lists of two: a caption, and its words backwards, worth nothing."""
+    ids = [str(i) for i in range(30)]
+    captions = [_coloured()[1][name][0] for name in ids]
+    backwards = [" ".join(reversed(caption.split())) for caption in captions]
+    lists = _lists(ids, [list(pair) for pair in zip(captions, backwards, strict=True)])
+    worth = np.tile(np.array([1, 0], np.float32), 30)
+    config = replace(TINY, list_objective=kind, objective=objective, learned_gamma=True, epochs=12)
+    without = train_dmsm(data, config)
+    config = replace(config, list_sentences=3)
+    network = train_dmsm(with_lists(data, lists, worth), config)
+    half = data.features.select(ids)
+    before, after = (list_agreement(n, half, lists, worth).best for n in (without, network))
+    assert after > before
+    assert after > (0.6 if (kind, objective) == ("poor", "nce") else 0.9)  # the mildest of them
+    with pytest.raises(InputError, match="no M-best lists"):
+        DmsmLoop(data, config, device="cpu")
+
+
+def test_the_loss_of_a_list_by_hand() -> None:
+    """Worth 1 and 0 at temperature 1 against cosines .5 and .3 at gamma 10; one row has none."""
+    wanted = math.e / (math.e + 1)
+    found = 1 / (1 + math.exp(-2))
+    expected = -wanted * math.log(found) - (1 - wanted) * math.log(1 - found)
+    cosines = torch.tensor([[0.5, 0.3, 0.9], [0.1, 0.2, 0.3]], requires_grad=True)
+    worth = torch.tensor([[1.0, 0.0, torch.nan], [torch.nan] * 3])
+    gamma = torch.tensor(10.0, requires_grad=True)
+    loss = list_loss(cosines, worth, gamma=gamma, temperature=1.0)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert cosines.grad is not None
+    assert gamma.grad is not None
+    assert bool(torch.isfinite(gamma.grad))
+    assert cosines.grad[0, 0] != 0
+    assert not cosines.grad[1].any()
+    assert float(cosines.grad[0, 2]) == 0
+    empty = list_loss(cosines, torch.full((2, 3), torch.nan), gamma=1.0, temperature=1.0)
+    assert float(empty.detach()) == 0
 
 
 def test_data_that_cannot_teach_is_refused() -> None:

@@ -26,7 +26,7 @@ from sightwords.errors import ConfigError, InputError
 from sightwords.files import atomic_path
 from sightwords.settings import to_toml
 from sightwords.train.dmsm_data import DmsmData
-from sightwords.train.dmsm_loss import dmsm_loss
+from sightwords.train.dmsm_loss import dmsm_loss, list_loss
 from sightwords.train.dmsm_network import DmsmNetwork
 from sightwords.train.loop import Order, precision
 
@@ -91,9 +91,9 @@ class DmsmLoop:
             raise InputError(
                 "captions of one image only; training needs captions of others to tell them from"
             )
-        if config.list_negatives and data.poor is None:
+        if config.list_sentences and data.listed is None:
             raise InputError(
-                f"list_negatives is {config.list_negatives}, but no M-best lists were given"
+                f"list_sentences is {config.list_sentences}, but no M-best lists were given"
             )
         torch.manual_seed(config.seed)
         self.rows = _Rows(data, self.device)
@@ -127,23 +127,29 @@ class DmsmLoop:
 
     def _loss(self, captions: npt.NDArray[np.int64]) -> Tensor:
         owners, features, sentences = self.rows.take(captions)
-        poor = self.rows.poor_sentences(owners, self.config.list_negatives)
-        network = self.network
+        listed, worth = self.rows.from_lists(owners, self.config.list_sentences)
         with precision(self.device):
-            images = network.image(features)
-            texts = self.rows.encode(network, sentences if poor is None else [sentences, poor])
-        count = len(owners)
-        extra = None
-        if poor is not None:
-            listed = texts[count:].view(count, self.config.list_negatives, -1)
-            absent = (poor == 0).all(1).view(count, -1)
-            extra = torch.einsum("bs,bks->bk", images, listed).masked_fill(absent, torch.nan)
+            images = self.network.image(features)
+            texts = self.rows.encode(self.network, [sentences, *listed])
+        cosines = images @ texts[: len(owners)].T
+        if worth is None:
+            return self._caption_loss(cosines, owners)
+        candidates = texts[len(owners) :].view(*worth.shape, -1)
+        beside = torch.einsum("bs,bks->bk", images, candidates)
+        if self.config.list_objective == "poor":
+            # The others are good, or none at all (NaN): they do not stand against the image.
+            return self._caption_loss(cosines, owners, beside.masked_fill(~(worth < 0), torch.nan))
+        temperature, gamma = self.config.list_temperature, self.network.gamma
+        ranking = list_loss(beside, worth, gamma=gamma, temperature=temperature)
+        return self._caption_loss(cosines, owners) + ranking
+
+    def _caption_loss(self, cosines: Tensor, owners: Tensor, extra: Tensor | None = None) -> Tensor:
         return dmsm_loss(
-            images @ texts[:count].T,
+            cosines,
             owners,
             config=self.config,
-            gamma=network.gamma,
-            log_norm=network.log_norm,
+            gamma=self.network.gamma,
+            log_norm=self.network.log_norm,
             extra=extra,
         )
 
@@ -202,7 +208,8 @@ class _Rows:
         own, trigrams = data.index.rows(data.words)
         self.own = torch.from_numpy(own).to(device)
         self.trigrams = torch.from_numpy(trigrams).to(device)
-        self.poor = None if data.poor is None else torch.from_numpy(data.poor).to(device)
+        self.listed = None if data.listed is None else torch.from_numpy(data.listed).to(device)
+        self.worth = None if data.worth is None else torch.from_numpy(data.worth).to(device)
 
     def take(self, captions: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Image rows (B,), features (B, T, D) and words (B, L) of some captions."""
@@ -214,16 +221,16 @@ class _Rows:
             features = torch.where(turned[:, None, None], self.mirrored[owners], features)
         return owners, features, self.tokens[index, : int(self.lengths[captions].max())]
 
-    def poor_sentences(self, owners: Tensor, count: int) -> Tensor | None:
-        """(B * count, L) sentences of the images' own lists, drawn anew."""
-        if self.poor is None or not count:
-            return None
-        slots = torch.randint(self.poor.shape[1], (len(owners), count), device=self.device)
-        return self.poor[owners[:, None], slots].flatten(0, 1)
+    def from_lists(self, owners: Tensor, count: int) -> tuple[list[Tensor], Tensor | None]:
+        """Sentences (B * count, L) of the images' own lists, drawn anew, and their worth."""
+        if self.listed is None or self.worth is None or not count:
+            return [], None
+        slots = torch.randint(self.listed.shape[1], (len(owners), count), device=self.device)
+        rows = owners[:, None], slots
+        return [self.listed[rows].flatten(0, 1)], self.worth[rows]
 
-    def encode(self, network: DmsmNetwork, sentences: Tensor | list[Tensor]) -> Tensor:
-        """Text vectors; each different word is computed once."""
-        parts = [sentences] if isinstance(sentences, Tensor) else sentences
+    def encode(self, network: DmsmNetwork, parts: list[Tensor]) -> Tensor:
+        """Text vectors of (B, L) word rows, one after another; each word is computed once."""
         width = max(part.shape[1] for part in parts)
         rows = torch.cat(
             [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
@@ -260,6 +267,6 @@ def _identity(config: DmsmConfig, data: DmsmData) -> str:
     digest = hashlib.sha256(to_toml(config).encode())
     digest.update("\n".join(data.features.ids).encode())
     digest.update(data.features.features[:: max(1, len(data.features) // 100)].tobytes())
-    for part in (data.tokens, data.images, data.poor):
+    for part in (data.tokens, data.images, data.listed, data.worth):
         digest.update(b"" if part is None else part.tobytes())
     return digest.hexdigest()

@@ -26,7 +26,7 @@ LONGEST = 30
 SELDOM = 2
 """Trigrams of words that occur less often than this are left out: misspellings."""
 KEPT_OF_LIST = 32
-"""So many poor sentences of an image's list are kept to draw from."""
+"""So many sentences of an image's list are kept to draw from."""
 
 Tokens = npt.NDArray[np.int32]
 
@@ -44,8 +44,10 @@ class DmsmData:
     """(C, L) rows of `words`; 0 after the end."""
     images: npt.NDArray[np.int64]
     """(C,) the image of each caption, a row of `features`."""
-    poor: Tokens | None = None
-    """(N, K, L) poor sentences of each image's own list; all 0 where there are fewer."""
+    listed: Tokens | None = None
+    """(N, K, L) sentences of each image's own list; all 0 for an image without."""
+    worth: npt.NDArray[np.float32] | None = None
+    """(N, K) what they are worth, less their list's mean; NaN for an image without."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -109,17 +111,17 @@ def word_rows(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Token
 
 
 def with_lists(data: DmsmData, lists: Lists, values: npt.NDArray[np.float32]) -> DmsmData:
-    """Add the poor sentences of M-best lists: those worth less than the mean of their list.
+    """Add sentences of M-best lists, 32 random ones of each.
 
-    `values` (H,) is what each sentence is worth (`train.list_metrics`, CIDEr). What lists hold is
-    mostly true of the image; only below the mean are they taken for non-matching.
+    `values` (H,) is what each sentence is worth (`train.list_metrics`, CIDEr).
     """
     if len(values) != lists.hypotheses:
         raise InputError(f"{len(values)} values for {lists.hypotheses} sentences; give one each")
     words = (*data.words, *sorted(set(lists.words) - set(data.words)))
     places = {word: row for row, word in enumerate(words)}
     rows = np.array([places[word] for word in lists.words], dtype=np.int32)
-    poor = np.zeros((len(data.features), KEPT_OF_LIST, LONGEST), dtype=np.int32)
+    listed = np.zeros((len(data.features), KEPT_OF_LIST, LONGEST), dtype=np.int32)
+    worth = np.full(listed.shape[:2], np.nan, dtype=np.float32)
     by_id = {name: row for row, name in enumerate(lists.ids.tolist())}
     rng = np.random.default_rng(0)
     for image, name in enumerate(data.features.ids):
@@ -127,9 +129,10 @@ def with_lists(data: DmsmData, lists: Lists, values: npt.NDArray[np.float32]) ->
         if place is None:
             continue
         first, last = int(lists.offsets[place]), int(lists.offsets[place + 1])
-        worse = first + np.flatnonzero(values[first:last] < values[first:last].mean())
-        for slot, hypothesis in enumerate(rng.permutation(worse)[:KEPT_OF_LIST]):
+        chosen = first + np.resize(rng.permutation(last - first), KEPT_OF_LIST)  # short ones repeat
+        worth[image] = values[chosen] - values[first:last].mean()
+        for slot, hypothesis in enumerate(chosen):
             start, end = lists.token_offsets[hypothesis : hypothesis + 2]
             cut = rows[lists.tokens[start:end][:LONGEST]]
-            poor[image, slot, : len(cut)] = cut
-    return replace(data, words=words, poor=poor)
+            listed[image, slot, : len(cut)] = cut
+    return replace(data, words=words, listed=listed, worth=worth)

@@ -33,16 +33,34 @@ def dmsm_loss(
     """
     logits = gamma * cosines
     chosen = negatives(owners, config.negatives)
+    beside = None
+    if extra is not None:
+        # Filled before gamma is multiplied in, whose gradient a NaN would spoil.
+        beside = (gamma * extra.nan_to_num(0.0)).masked_fill(extra.isnan(), -torch.inf)
     if config.objective == "nce":
         loss = _nce(logits - log_norm, chosen)
-        if extra is not None:
-            unwanted = functional.softplus(gamma * extra.nan_to_num(-1.0) - log_norm)
-            loss = loss + unwanted.masked_fill(extra.isnan(), 0.0).sum(1).mean()
-        return loss
-    loss = _posterior(logits, chosen, None if extra is None else gamma * extra)
+        return loss if beside is None else loss + _noise(beside - log_norm).mean()
+    loss = _posterior(logits, chosen, beside)
     if config.objective == "both_ways":
         loss = (loss + _posterior(logits.T, negatives(owners, config.negatives))) / 2
     return loss
+
+
+def list_loss(
+    cosines: Tensor, worth: Tensor, *, gamma: Tensor | float, temperature: float
+) -> Tensor:
+    """Cross entropy between a softmax of what sentences are worth and the posterior over them.
+
+    Both (B, K); `worth` is NaN where there is no sentence. The mean over images with any.
+    """
+    absent = worth.isnan()
+    there = ~absent.all(1)
+    # In rows without any sentence nothing is hidden: their softmax stays finite, and counts 0.
+    hidden = absent & there[:, None]
+    wanted = (worth.nan_to_num(0.0) / temperature).masked_fill(hidden, -torch.inf).softmax(1)
+    found = (gamma * cosines).masked_fill(hidden, -torch.inf).log_softmax(1)
+    terms = -(wanted * found.masked_fill(hidden, 0.0)).sum(1)
+    return (terms * there).sum() / there.sum().clamp(min=1)
 
 
 def negatives(owners: Tensor, count: int) -> Tensor:
@@ -64,7 +82,7 @@ def _posterior(logits: Tensor, chosen: Tensor, extra: Tensor | None = None) -> T
     matching = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     candidates = logits.masked_fill(~(chosen | matching), -torch.inf)
     if extra is not None:
-        candidates = torch.cat([candidates, extra.nan_to_num(-torch.inf)], dim=1)
+        candidates = torch.cat([candidates, extra], dim=1)
     targets = torch.arange(len(logits), device=logits.device)
     return functional.cross_entropy(candidates, targets)
 
@@ -75,5 +93,9 @@ def _nce(logits: Tensor, chosen: Tensor) -> Tensor:
     The noise is uniform over the captions, so that the log of its density goes into `log_norm`.
     """
     found = functional.softplus(-logits.diagonal())
-    noise = functional.softplus(logits).masked_fill(~chosen, 0.0).sum(1)
-    return (found + noise).mean()
+    return (found + _noise(logits.masked_fill(~chosen, -torch.inf))).mean()
+
+
+def _noise(logits: Tensor) -> Tensor:
+    """(B, K) -> (B,): how much noise is taken for the image's caption; -inf counts nothing."""
+    return functional.softplus(logits).sum(1)
