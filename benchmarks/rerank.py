@@ -34,7 +34,7 @@ from sightwords.metrics.score import Comparison
 from sightwords.metrics.significance import wilcoxon
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker, Stage
-from sightwords.train.confidence import Choices, fit_confidence, with_reliability
+from sightwords.train.confidence import Choices, fit_and_judge
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.list_metrics import References, measure, references_of
 from sightwords.train.lists import Lists
@@ -166,21 +166,15 @@ def keep(
     choices = {name: apply_ranker(of, ranker) for name, of in sets.items()}
     ranker = with_values(ranker, {name: (sets[name], choices[name]) for name in sets})
     ranker.save(args.out)
-    # MERT saw the other half; of this one, a half fits the confidence and the rest judges it.
-    side = np.array([half_by_hash(n, salt="confidence") for n in held.lists.ids.tolist()])
+    # Of images that MERT did not see: its own look too good.
     mine = choices["held_out"]
     values = held.metrics.cider[mine.hypotheses]
     bad, unseen = (nothing(args, ranker, seed=seed) for seed in (0, 1))
-    fit, rest = side == 0, side == 1
-    fitted = fit_confidence(
-        replace(mine, rows=mine.rows[fit], hypotheses=mine.hypotheses[fit]), values[fit], bad=bad
-    )
-    other = replace(mine, rows=mine.rows[rest], hypotheses=mine.hypotheses[rest])
-    fitted, table = with_reliability(fitted, other, values[rest])
+    fitted, table = fit_and_judge(mine, values, bad=bad)
     fitted.save(args.out)
     print(
         f"confidence: good is CIDEr-D >= {fitted.threshold:g} ({100 * fitted.good_share:.0f} %); "
-        f"on {int(rest.sum())} other images ECE {fitted.reliability['ece']:.3f}, AUC "
+        f"{len(values)} images, cross-validated: ECE {fitted.reliability['ece']:.3f}, AUC "
         f"{fitted.reliability['auc']:.3f}"
     )
     for one in table:

@@ -192,6 +192,6 @@ def test_confidence_features_by_hand() -> None:
     assert found["top_prob"] == pytest.approx(0.9)
     assert found["top_probs"] == pytest.approx(0.5)
     assert found["length"] == 4.0
-    shares = np.exp([0, 0, 0, -2.0])
+    shares = np.exp([0, 0, 0, -8.0])
     shares /= shares.sum()
     assert found["entropy"] == pytest.approx(-(shares * np.log(shares)).sum())

@@ -32,6 +32,8 @@ PASSED_ON = (
     "covered_precision", "doubtful_log_prob", "consensus",
 )  # fmt: skip
 """Features of the chosen caption that are taken as they are, where the re-ranker has them."""
+SHARPNESS = 4.0
+"""Scores deviate by 1 within a list; times this, their softmax shares the lead among the best."""
 LIMIT = 5.0
 """Standardised features are cut off here, so that an odd image cannot make the sum run away."""
 
@@ -48,7 +50,7 @@ def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, f
     mine = candidates.offered & np.isin(candidates.words, tokens)
     probs, precisions = candidates.probs[mine], candidates.precisions[mine]
     all_probs = np.sort(candidates.probs[candidates.offered])[::-1]
-    shares = np.exp(ranking.scores - ranking.scores[0])
+    shares = np.exp(SHARPNESS * (ranking.scores - ranking.scores[0]))
     shares /= shares.sum()
     found = {
         "margin": float(ranking.scores[0] - ranking.scores[1:2].mean())
@@ -83,7 +85,7 @@ class Confidence:
     good_share: float
     """Of the captions it was fitted on."""
     reliability: Mapping[str, float] = field(default_factory=dict)
-    """On images that it was not fitted on: `ece`, `images`, `good`, `auc`."""
+    """Cross-validated, or on other images: `ece`, `images`, `good`, `auc`."""
 
     def __call__(self, features: Mapping[str, float]) -> float:
         """The probability that the caption is good."""

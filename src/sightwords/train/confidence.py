@@ -5,7 +5,7 @@
 "Good" is a CIDEr-D of at least a threshold; unless given, the one that 62 % of the captions reach.
 A logistic regression tells good from bad, with images that show nothing (blank, noise) as further
 examples of bad; Platt's scaling then fits the log-odds of images that the regression did not see to
-what became of them, so that the probabilities hold for photographs.
+what became of them, so that the probabilities hold for photographs. Reliability is cross-validated.
 """
 
 from __future__ import annotations
@@ -77,14 +77,23 @@ def fit_confidence(
     bad: Choices | None = None,
     seed: int = 0,
 ) -> Confidence:
-    """Fit on choices and the CIDEr-D (N,) of each chosen caption."""
+    """Fit on choices and the CIDEr-D (N,) of each chosen caption; see `fit_and_judge`."""
+    return fit_and_judge(choices, cider, threshold=threshold, bad=bad, seed=seed)[0]
+
+
+def fit_and_judge(
+    choices: Choices,
+    cider: npt.ArrayLike,
+    *,
+    threshold: float | None = None,
+    bad: Choices | None = None,
+    seed: int = 0,
+) -> tuple[Confidence, tuple[Bin, ...]]:
+    """Fit on all images; reliability by cross-validation, each fifth judged by the other four."""
     values = np.asarray(cider, dtype=np.float64)
-    if len(values) != len(choices.rows):
-        raise InputError(f"{len(choices.rows)} choices and CIDEr-D of {len(values)}; give one each")
-    if bad is not None and bad.names != choices.names:
-        raise InputError("the images known to be bad were re-ranked by other weights; use the same")
-    at = float(np.quantile(values, 1 - GOOD_SHARE)) if threshold is None else threshold
-    at = round(at, 2)
+    _check(choices, values, bad)
+    quantile = float(np.quantile(values, 1 - GOOD_SHARE)) if threshold is None else threshold
+    at = round(quantile, 2)
     good = values >= at
     if good.all() or not good.any():
         raise InputError(
@@ -95,14 +104,11 @@ def fit_confidence(
     means, scales = _moments(choices.rows)
     x, nothing = (standardised(r, means, scales) for r in (choices.rows, known_bad))
     folds = np.random.default_rng(seed).permutation(len(x)) % FOLDS
-    logits = np.empty(len(x))
-    for fold in range(FOLDS):
-        held = folds == fold
-        weights, bias = _regression(x[~held], good[~held], nothing)
-        logits[held] = x[held] @ weights + bias
+    logits = _held_out_logits(x, good, nothing, folds)
     slope, shift = _platt(logits, good)
     weights, bias = _regression(x, good, nothing)
-    return Confidence(
+    table, figures = _judged(_cross_scaled(logits, good, folds), good)
+    fitted = Confidence(
         choices.names,
         tuple(means.tolist()),
         tuple(scales.tolist()),
@@ -112,7 +118,49 @@ def fit_confidence(
         shift,
         at,
         float(good.mean()),
+        figures,
     )
+    return fitted, table
+
+
+def _check(choices: Choices, values: Floats, bad: Choices | None) -> None:
+    if len(values) != len(choices.rows):
+        raise InputError(f"{len(choices.rows)} choices and CIDEr-D of {len(values)}; give one each")
+    if bad is not None and bad.names != choices.names:
+        raise InputError("the images known to be bad were re-ranked by other weights; use the same")
+
+
+def _held_out_logits(
+    x: Floats, good: npt.NDArray[np.bool_], nothing: Floats, folds: Ints
+) -> Floats:
+    """(N,) log-odds of each image by a regression on the other folds."""
+    logits = np.empty(len(x))
+    for fold in range(FOLDS):
+        held = folds == fold
+        weights, bias = _regression(x[~held], good[~held], nothing)
+        logits[held] = x[held] @ weights + bias
+    return logits
+
+
+def _cross_scaled(logits: Floats, good: npt.NDArray[np.bool_], folds: Ints) -> Floats:
+    """(N,) probabilities, each fold scaled as the others ask for."""
+    probs = np.empty(len(logits))
+    for fold in range(FOLDS):
+        held = folds == fold
+        slope, shift = _platt(logits[~held], good[~held])
+        probs[held] = 1 / (1 + np.exp(-np.clip(slope * logits[held] + shift, -30, 30)))
+    return probs
+
+
+def _judged(probs: Floats, good: npt.NDArray[np.bool_]) -> tuple[tuple[Bin, ...], dict[str, float]]:
+    table, error = reliability(probs, good)
+    figures = {
+        "images": len(good),
+        "good": float(good.mean()),
+        "ece": error,
+        "auc": auc(probs, good),
+    }
+    return table, figures
 
 
 def reliability(
@@ -201,10 +249,7 @@ def _newton(rows: Floats, target: Floats, weight: Floats, ridge: Floats) -> Floa
 def with_reliability(
     fitted: Confidence, choices: Choices, cider: npt.ArrayLike
 ) -> tuple[Confidence, Sequence[Bin]]:
-    """The same, with what it is worth on images that it was not fitted on."""
+    """The same, with what it is worth on these images instead."""
     good = np.asarray(cider) >= fitted.threshold
-    probs = fitted.probabilities(choices.rows)
-    table, error = reliability(probs, good)
-    figures = {"images": len(good), "good": float(good.mean()), "ece": error,
-               "auc": auc(probs, good)}  # fmt: skip
+    table, figures = _judged(fitted.probabilities(choices.rows), good)
     return replace(fitted, reliability=figures), table

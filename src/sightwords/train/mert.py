@@ -217,7 +217,6 @@ def _directions(count: int, random: int, rng: np.random.Generator) -> Floats:
 
 def _within_scale(features: FloatArray, offsets: Ints) -> Floats:
     """(F,) deviation within images, pooled; 0 where a feature never differs within a list."""
-    counts = np.diff(offsets)
     scale = np.empty(features.shape[1])
     for place in range(features.shape[1]):
         column = features[:, place].astype(np.float64)
@@ -226,6 +225,16 @@ def _within_scale(features: FloatArray, offsets: Ints) -> Floats:
                 f"feature number {place + 1} has values that are not finite; leave it out, or mend "
                 "what computes it"
             )
-        means = np.add.reduceat(column, offsets[:-1]) / counts
-        scale[place] = np.sqrt(np.mean((column - np.repeat(means, counts)) ** 2))
+        scale[place] = within_deviation(column, offsets)
     return np.where(scale > 1e-9, scale, 0.0)
+
+
+def within_deviation(values: Floats, offsets: Ints) -> float:
+    """The deviation of (H,) values from their image's mean.
+
+    >>> within_deviation(np.array([1.0, 3.0, 10.0]), np.array([0, 2, 3])) ** 2
+    0.6666666666666666
+    """
+    counts = np.diff(offsets)
+    means = np.add.reduceat(values, offsets[:-1]) / counts
+    return float(np.sqrt(np.mean((values - np.repeat(means, counts)) ** 2)))

@@ -20,7 +20,7 @@ from sightwords.rerank.linear import Ranker, Stage
 from sightwords.train.confidence import Choices, choose_all
 from sightwords.train.list_metrics import ListMetrics
 from sightwords.train.lists import Lists, starts_of
-from sightwords.train.mert import mert
+from sightwords.train.mert import mert, within_deviation
 from sightwords.train.mert_data import list_features, refuse_test_images
 from sightwords.train.mert_objective import Objective
 from sightwords.types import FloatArray
@@ -179,8 +179,9 @@ def _tuned(
         starts=[s for s in starts if any(s)],
         progress=progress,
     )
-    largest = float(np.abs(found.weights).max()) or 1.0
-    return {n: float(w) / largest for n, w in zip(names, found.weights, strict=True)}
+    # Scores that deviate by 1 within a list: confidence looks at their differences.
+    deviation = float(within_deviation(features @ found.weights, offsets)) or 1.0
+    return {n: float(w) / deviation for n, w in zip(names, found.weights, strict=True)}
 
 
 def _given(tuning: Tuning, config: MertConfig) -> dict[str, Values]:

@@ -3,7 +3,8 @@
     images --detector--> words, features --language model--> Lists --DMSM, grounded--> MERT
 
 Half of the images, by the hash of their ids, tune the weights; the other half says what they are
-worth, and its captions fit and judge the confidence. Images that show nothing are made on the way,
+worth, and its captions fit the confidence, since those of the first half look too good. Images that
+show nothing are made on the way,
 as examples of captions that cannot be good.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.features import DOUBT
 from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.linear import Ranker
-from sightwords.train.confidence import Choices, fit_confidence, with_reliability
+from sightwords.train.confidence import fit_confidence
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.language_data import Detections
 from sightwords.train.list_metrics import ListMetrics, measure, references_of
@@ -102,22 +103,11 @@ def train_rerank(
     chosen["held_out"] = (held, apply_ranker(held, ranker))
     ranker = with_values(ranker, chosen)
     nothing = apply_ranker(run.tuning(_nothing(BAD_IMAGES, seed=0)), ranker)
-    confidence = fitted_confidence(held, chosen["held_out"][1], nothing)
+    choices = chosen["held_out"][1]
+    confidence = fit_confidence(choices, held.metrics.cider[choices.hypotheses], bad=nothing)
     ranker.save(out)
     confidence.save(out)
     return ranker, confidence
-
-
-def fitted_confidence(held: Tuning, choices: Choices, bad: Choices | None) -> Confidence:
-    """Fit on half of the images that MERT did not see; the rest says how reliable it is."""
-    values = held.metrics.cider[choices.hypotheses]
-    side = np.array([half_by_hash(n, salt="confidence") for n in held.lists.ids.tolist()])
-    parts = [
-        replace(choices, rows=choices.rows[side == s], hypotheses=choices.hypotheses[side == s])
-        for s in (0, 1)
-    ]
-    fitted = fit_confidence(parts[0], values[side == 0], bad=bad)
-    return with_reliability(fitted, parts[1], values[side == 1])[0]
 
 
 def tuning_of_nothing(
