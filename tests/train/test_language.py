@@ -162,6 +162,9 @@ def test_noise_follows_the_counts() -> None:
     drawn = np.bincount(noise_words(counts, CONFIG), minlength=4)
     assert drawn / drawn.sum() == pytest.approx(smoothed(counts), abs=1e-4)
     assert smoothed(counts)[3] == pytest.approx(1 / 1003)
+    flat = dataclasses.replace(CONFIG, noise_power=0.0)
+    drawn = np.bincount(noise_words(counts, flat), minlength=4)
+    assert drawn / drawn.sum() == pytest.approx([0.25] * 4, abs=1e-4)
 
 
 def test_nothing_to_train_on() -> None:

@@ -123,11 +123,11 @@ def run_block(
 
 
 def noise_words(counts: npt.NDArray[np.int64], config: LanguageConfig) -> npt.NDArray[np.int32]:
-    """Draws from the unigram distribution; the kernel takes windows of it at random places.
+    """Draws from the noise distribution; the kernel takes windows of it at random places.
 
     Every outcome gets its share to within one draw, in an order shuffled by the seed.
     """
-    share = smoothed(counts)
+    share = smoothed(counts, power=config.noise_power)
     size = 1 << NOISE_BITS
     places = (np.arange(size) + 0.5) / size
     drawn = np.searchsorted(np.cumsum(share), places).clip(max=len(share) - 1).astype(np.int32)
@@ -135,9 +135,14 @@ def noise_words(counts: npt.NDArray[np.int64], config: LanguageConfig) -> npt.ND
     return np.concatenate([shuffled, shuffled[: config.noise_samples]])
 
 
-def smoothed(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Relative frequencies, one occurrence added to each so that none is zero."""
-    shares: npt.NDArray[np.float64] = (counts + 1) / (counts + 1).sum()
+def smoothed(counts: npt.NDArray[np.int64], *, power: float = 1.0) -> npt.NDArray[np.float64]:
+    """The noise distribution: frequencies to a power, one occurrence added so that none is zero.
+
+    >>> smoothed(np.array([8, 0])).tolist(), smoothed(np.array([8, 0]), power=0.5).tolist()
+    ([0.9, 0.1], [0.75, 0.25])
+    """
+    weights = (counts + 1.0) ** power
+    shares: npt.NDArray[np.float64] = weights / weights.sum()
     return shares
 
 
@@ -170,7 +175,8 @@ def _start(
     identity: str,
 ) -> tuple[State, int]:
     if checkpoint is None or not Path(checkpoint).exists():
-        return new_state(np.log(smoothed(counts)).astype(np.float32), config), 0
+        log_noise = np.log(smoothed(counts, power=config.noise_power))
+        return new_state(log_noise.astype(np.float32), config), 0
     state, epoch, stored = load_state(checkpoint)
     if stored != identity:
         raise ConfigError(
