@@ -77,8 +77,8 @@ def _create(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         "--images",
         metavar="SOURCE",
         required=True,
-        help="photographs, with human captions where they are a side or in check cases; anything "
-        "that `sightwords data inspect` reads",
+        help="photographs, with human captions where they are a side or in check cases: anything "
+        "that `sightwords data inspect` reads, or a folder of nothing but photographs",
     )
     parser.add_argument(
         "--system", metavar="A.json", required=True, help="captions of the system under test"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.folder import is_image_name
 from sightwords.errors import ImageError, StudyError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.results import read_results
@@ -23,7 +24,7 @@ from sightwords.study.judging import add_judges
 from sightwords.study.model import HUMAN, Design, Pair, Photo
 from sightwords.study.pairs import DrawnPairs, draw_pairs
 from sightwords.study.store import Store, create_store
-from sightwords.types import ImageRef
+from sightwords.types import Example, ImageRef
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +47,10 @@ def create_study(
 ) -> Store:
     """Draw and store a study, with its judges.
 
-    `images` is any source of photographs that `open_corpus` reads; its human captions serve as
-    the other side (`against` None), in check cases, and as references. `similarity` says how well
-    captions fit images, for wrong captions far apart: DMSM's, or TF-IDF of the captions when None.
-    With `all_pairs`, every image that both sides caption is taken, whatever `design.pairs` says.
+    `images` is any source of photographs that `open_corpus` reads, or a folder of nothing but
+    photographs; its human captions serve as the other side (`against` None), in check cases, and
+    as references. `similarity` says how well captions fit images, for wrong captions far apart:
+    DMSM's, or TF-IDF of the captions when None. With `all_pairs`, every image that both sides caption is taken, whatever `design.pairs` says.
     """
     captions = _read_captions(images)
     first = _captions_of(system)
@@ -97,11 +98,20 @@ def _captions_of(results: str | Path | Mapping[str, str]) -> dict[str, str]:
     return {canonical_id(image): caption for image, caption in results.items()}
 
 
+def _examples(source: str | Path) -> Iterable[Example]:
+    """Whatever `open_corpus` reads, and a folder of nothing but photographs."""
+    folder = Path(source)
+    files = sorted(p for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
+    if files and all(is_image_name(path.name) for path in files):
+        return [Example(p.stem, ImageRef(str(p)), (), "", folder.name) for p in files]
+    return open_corpus(str(source), need_captions=False)
+
+
 def _read_captions(images: str | Path) -> dict[str, tuple[str, ...]]:
     """Human captions of every image that has a photograph; none where people wrote none."""
     found = {
         canonical_id(example.id): example.captions
-        for example in open_corpus(str(images), need_captions=False)
+        for example in _examples(images)
         if example.image is not None
     }
     if not found:
@@ -139,7 +149,7 @@ def _load_photos(
     """The photographs in a second pass, and the ids of those that cannot be read."""
     photos: dict[str, Photo] = {}
     unreadable: set[str] = set()
-    for example in open_corpus(str(source), need_captions=False):
+    for example in _examples(source):
         image = canonical_id(example.id)
         if image not in wanted or image in photos or example.image is None:
             continue
