@@ -28,8 +28,9 @@ from sightwords.runtime import Network
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
-from sightwords.train.export import _quiet
+from sightwords.train.export import write_program
 from sightwords.train.grounded_network import GroundedNetwork
+from sightwords.train.quantise import to_int8
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def export_grounded(
         with atomic_path(folder / NETWORK_NAME) as temporary:
             if form == "int8":
                 write_onnx(network, exact, form="int8")
-                _quantise(exact, temporary)
+                to_int8(exact, temporary, [])
                 difference = parity(network, Network(temporary))
             else:
                 temporary.write_bytes(exact.read_bytes())
@@ -199,7 +200,6 @@ def write_onnx(
     network: GroundedNetwork, path: str | os.PathLike[str], *, form: Form = "float32"
 ) -> None:
     """Export; any number of nodes and of detected words, none included."""
-    require("onnxscript", extra="train", purpose="ONNX export")
     nodes, words = torch.export.Dim("nodes"), torch.export.Dim("words")
     shapes: tuple[dict[int, Any], ...] = (
         {0: nodes},
@@ -210,23 +210,8 @@ def write_onnx(
         {0: words},
         {0: words},
     )
-    example = example_inputs(network)
-    with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            Served(network, form).eval(),
-            tuple(example.values()),
-            input_names=list(example),
-            output_names=["log_probs", "end_log_probs", "values"],
-            dynamic_shapes=shapes,
-            dynamo=True,
-            verbose=False,
-        )
-        assert program is not None
-        model = program.model_proto
-    for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.output):
-        part.ClearField("doc_string")  # here and below the exporter notes files of this machine
-        part.ClearField("metadata_props")
-    Path(path).write_bytes(model.SerializeToString())
+    outputs = ("log_probs", "end_log_probs", "values")
+    write_program(Served(network, form), example_inputs(network), outputs, path, shapes=shapes)
 
 
 @torch.no_grad()
@@ -257,9 +242,3 @@ def example_inputs(network: GroundedNetwork) -> dict[str, Tensor]:
         "word_probs": random.uniform(0.2, 1, size=5).astype(np.float32),
     }
     return {name: torch.from_numpy(value) for name, value in arrays.items()}
-
-
-def _quantise(source: Path, target: Path) -> None:
-    from sightwords.train.quantise import _to_int8
-
-    _to_int8(source, target, [])

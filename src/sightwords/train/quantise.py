@@ -61,7 +61,7 @@ def quantise_detector(
         if form == "float16":
             _to_half(source / NETWORK_NAME, temporary)
         else:
-            _to_int8(source / NETWORK_NAME, temporary, inputs if form == "int8-static" else [])
+            to_int8(source / NETWORK_NAME, temporary, inputs if form == "int8-static" else [])
         networks = Network(source / NETWORK_NAME), Network(temporary)
         difference = _difference(*networks, inputs or [_blotches(spec.input.size_px)])
     for name in (VOCABULARY_NAME, RESOLVED_NAME):
@@ -81,7 +81,8 @@ def _prepared(samples: Iterable[ImageSource], spec: DetectorSpec) -> Iterator[Fl
             log.warning("left out: %s", error)
 
 
-def _to_int8(source: Path, target: Path, samples: list[FloatArray]) -> None:
+def to_int8(source: Path, target: Path, samples: list[FloatArray]) -> None:
+    """Write a network with matrix products in int8; with samples, convolutions too."""
     require("onnx", extra="train", purpose="quantisation")
     tools = require("onnxruntime.quantization", extra="train", purpose="quantisation")
     shapes = require(
