@@ -17,6 +17,7 @@ from sightwords.cli import (
     batch,
     bundle,
     caption,
+    completion,
     data,
     evaluate,
     generate,
@@ -28,7 +29,7 @@ from sightwords.cli import (
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import SightwordsError
 
-VERBS = (caption, batch, words, generate, rank, bundle, data, evaluate, study, train)
+VERBS = (caption, batch, words, generate, rank, bundle, data, evaluate, study, train, completion)
 """In the order of `--help`."""
 
 
