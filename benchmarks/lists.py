@@ -17,13 +17,11 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 from sightwords.config import GenerationConfig
 from sightwords.language.maxent import MaxEnt
 from sightwords.train.language_data import read_detections
 from sightwords.train.lists import Lists, joined
-from sightwords.train.make_lists import detected_words, make_lists, without_words
+from sightwords.train.make_lists import detected_words, make_lists, with_precisions, without_words
 
 
 def main() -> None:
@@ -31,6 +29,8 @@ def main() -> None:
     start = time.perf_counter()
     parts = [lists_of(args, path) for path in args.words]
     lists = joined(parts)
+    if args.detector:
+        lists = with_precisions(lists, args.detector)
     if args.keep:
         lists = lists.best(args.keep, lists.per_word)
     lists.save(args.out)
@@ -45,10 +45,7 @@ def main() -> None:
 def lists_of(args: argparse.Namespace, path: Path) -> Lists:
     vocabulary = MaxEnt.load(args.language).vocabulary
     detections = read_detections(path, threshold=min(args.minimum_prob, args.keep_prob))
-    precisions = precisions_of(args.detector, detections) if args.detector else None
-    words = detected_words(
-        detections, vocabulary, minimum_prob=args.minimum_prob, precisions=precisions
-    )
+    words = detected_words(detections, vocabulary, minimum_prob=args.minimum_prob)
     names = detections.names
     if bare := set(without_words(names, words)):
         print(f"{path}: {len(bare)} images without a word, left out", file=sys.stderr)
@@ -68,28 +65,6 @@ def lists_of(args: argparse.Namespace, path: Path) -> Lists:
         backend=args.backend,
         progress=show if sys.stderr.isatty() else None,
     )
-
-
-def precisions_of(detector: Path, detections: object) -> np.ndarray:
-    """(D,) the calibrated precision of each detection."""
-    from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.language_data import Detections
-    from sightwords.words.artefact import VOCABULARY_NAME
-    from sightwords.words.calibration import Calibration
-
-    assert isinstance(detections, Detections)
-    calibration = Calibration.load(detector)
-    place = load_vocabulary(detector / VOCABULARY_NAME).ids
-    columns = np.array([place.get(w, -1) for w in detections.words])[detections.columns]
-    if (columns < 0).any():
-        raise SystemExit(f"{detector}: its words are not those of the word scores")
-    found = np.empty(len(columns), dtype=np.float32)
-    for word in np.unique(columns):
-        mine = columns == word
-        found[mine] = np.interp(
-            detections.probs[mine], calibration.scores[word], calibration.precisions[word]
-        )
-    return found
 
 
 def show(done: int, total: int) -> None:

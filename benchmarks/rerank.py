@@ -38,6 +38,7 @@ from sightwords.train.confidence import Choices, fit_and_judge
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.list_metrics import References, measure, references_of
 from sightwords.train.lists import Lists
+from sightwords.train.make_lists import with_precisions
 from sightwords.train.mert import chosen
 from sightwords.train.mert_rerank import (
     Mask,
@@ -210,6 +211,8 @@ def tuning_of(
     lists = Lists.load(lists_path)
     if args.m:
         lists = lists.best(args.m)
+    if args.detector:
+        lists = with_precisions(lists, args.detector)
     said = read_references(captions)
     lists = lists.select([i for i, n in enumerate(lists.ids.tolist()) if n in said])
     references = references_of(lists, said)

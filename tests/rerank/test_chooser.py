@@ -119,7 +119,7 @@ def test_fewer_and_identical_candidates() -> None:
 def test_words_that_were_not_offered_count_as_doubtful() -> None:
     ranker = Ranker((Stage({"doubtful_log_prob": 1.0}),))
     some = m_best("a horse", "a zebra")
-    probs = np.array([0.05, 0.5], dtype=np.float32)
+    probs = np.array([0.06, 0.5], dtype=np.float32)
     scores = WordScores(probs, probs)
     chooser = Chooser(ranker, vocabulary=("horse", "zebra"))
     assert chooser(some, DETECTED, scores, REGIONS).text == "a zebra"

@@ -69,7 +69,7 @@ def test_words_mentioned_and_not() -> None:
 
 def test_a_word_that_nobody_knows_is_most_doubtful() -> None:
     matrix = sentence_features(candidates_of(LIST, DETECTED), ("doubtful_log_prob",))
-    assert matrix[:, 0].tolist() == pytest.approx([0, 0, math.log(0.02)])
+    assert matrix[:, 0].tolist() == pytest.approx([0, 0, math.log(0.05)])
 
 
 def test_rank_is_by_likelihood_whatever_the_order() -> None:

@@ -17,7 +17,8 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language_data import Detections, read_detections
 from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import LOG_PROB_STEP, Lists, joined, merged, starts_of
-from sightwords.train.make_lists import detected_words, make_lists, without_words
+from sightwords.train.make_lists import detected_words, make_lists, with_precisions, without_words
+from sightwords.words.calibration import Calibration
 
 WORDS = ("a", "dog", "cat", "runs", "sits", "black", "on", "grass")
 
@@ -168,3 +169,29 @@ def test_detections_of_a_file_are_kept(tmp_path: Path) -> None:
     [words] = detected_words(read_detections(tmp_path / "s.npz"), vocabulary, minimum_prob=0.15)
     assert words.probs.tolist() == [pytest.approx(0.9), 0.5]
     assert words.precisions.tolist() == words.probs.tolist()
+
+
+def test_precisions_of_a_calibration(tiny_bundle: Path) -> None:
+    words = ("a", "red", "green", "zebra")
+    lists = Lists(
+        ids=np.array(["1"]),
+        splits=np.array(["val"]),
+        words=words,
+        word_offsets=np.array([0, 2]),
+        word_ids=np.array([1, 2], dtype=np.uint16),
+        word_probs=np.array([0.75, 0.25], dtype=np.float32),
+        word_precisions=np.array([0.75, 0.25], dtype=np.float32),
+        offsets=np.array([0, 1]),
+        token_offsets=np.array([0, 1]),
+        tokens=np.array([1], dtype=np.uint16),
+        log_probs=np.array([-1], dtype=np.float32),
+        coverage=np.zeros(1, dtype=np.uint8),
+    )
+    found = with_precisions(lists, tiny_bundle / "words").word_precisions
+    probs = np.zeros((1, 8), dtype=np.float32)
+    probs[0, 1:3] = 0.75, 0.25
+    expected = Calibration.load(tiny_bundle / "words").precision(probs)[0, 1:3]
+    assert found == pytest.approx(expected)
+    lists.word_ids[1] = 3
+    with pytest.raises(InputError, match="does not know 'zebra'"):
+        with_precisions(lists, tiny_bundle / "words")

@@ -13,7 +13,7 @@ Beyond the paper, off in its preset:
     absent_log_prob     sum of log(1 - p) of the detected words that it does not mention
     covered_precision   precisions of the mentioned words, over those of all detected words
     unused_confident    sum of the precisions of at least .7 of words that it does not mention
-    doubtful_log_prob   sum of log p of content words that were not detected (p at least .02)
+    doubtful_log_prob   sum of log p of content words that were not detected (p at least .05)
     consensus           agreement with the other candidates (minimum Bayes risk)
     grounded            the score of a second language model, which sees the image
 
@@ -45,7 +45,7 @@ GIVEN = ("dmsm", "grounded")
 """Features that a network gives; all others are made here."""
 
 CONFIDENT = 0.7
-DOUBT = 0.02
+DOUBT = 0.05
 """The least probability of a word that was not detected."""
 CERTAINTY = 0.999
 """The largest, where 1 - p is taken."""

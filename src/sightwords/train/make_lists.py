@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ from sightwords.errors import InputError
 from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.language_data import Detections
 from sightwords.train.lists import Lists, in_chunks, offered_words, starts_of
+from sightwords.words.artefact import VOCABULARY_NAME
+from sightwords.words.calibration import Calibration
 
 CHUNK = 32
 """Images handed to a process at a time."""
@@ -94,6 +98,25 @@ def worth_keeping(image_probs: npt.NDArray[np.float32], least: float) -> npt.NDA
     top = np.argsort(-image_probs, axis=1, kind="stable")[:, :LIKELIEST]
     np.put_along_axis(kept, top, True, axis=1)
     return kept
+
+
+def with_precisions(lists: Lists, detector: str | os.PathLike[str]) -> Lists:
+    """The same lists, their words with the precisions of a detector's calibration."""
+    calibration = Calibration.load(detector)
+    place = load_vocabulary(Path(detector) / VOCABULARY_NAME).ids
+    precisions = np.empty(len(lists.word_ids), dtype=np.float32)
+    for number in np.unique(lists.word_ids).tolist():
+        word = lists.words[number]
+        if word not in place:
+            raise InputError(
+                f"{detector}: does not know {word!r}, which the lists have as a detected word; "
+                "give the detector that they were made with"
+            )
+        row, mine = place[word], lists.word_ids == number
+        precisions[mine] = np.interp(
+            lists.word_probs[mine], calibration.scores[row], calibration.precisions[row]
+        )
+    return replace(lists, word_precisions=precisions)
 
 
 def make_lists(

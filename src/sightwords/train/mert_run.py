@@ -4,8 +4,7 @@
 
 Half of the images, by the hash of their ids, tune the weights; the other half says what they are
 worth, and its captions fit the confidence, since those of the first half look too good. Images that
-show nothing are made on the way,
-as examples of captions that cannot be good.
+show nothing are made on the way, as examples of captions that cannot be good.
 """
 
 from __future__ import annotations
