@@ -140,10 +140,18 @@ def _add_tables(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         verbs,
         "tables",
         about="Assemble the paper's tables from saved rows. What was not measured prints as open.",
-        examples="tables rows\ntables rows --out tables.md",
+        examples="tables rows\ntables rows --out tables.md\n"
+        "tables rows --study results/results.json",
     )
     parser.add_argument("rows", metavar="DIR", help="where --save-row kept the rows")
     parser.add_argument("--out", metavar="FILE", help="write Markdown there as well")
+    parser.add_argument(
+        "--study",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="results.json of a human study, for the columns that only people fill; again for more",
+    )
     parser.set_defaults(run=run_tables, parser=parser)
 
 

@@ -118,7 +118,7 @@ def run_tables(args: argparse.Namespace) -> int:
     from sightwords.evaluate import paper_tables
     from sightwords.files import write_text
 
-    grids = paper_tables(args.rows)
+    grids = paper_tables(args.rows, studies=args.study)
     print("\n\n".join(grid.text() for grid in grids))
     if args.out:
         with _writing(args.out):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.grid import Grid
+from sightwords.evaluate.human import HUMAN_STUDY, HumanRow, read_human_row
 from sightwords.evaluate.published import (
     COCO,
     PARTS_OF_SPEECH,
@@ -27,9 +28,6 @@ OPEN = "open"
 NOT_GIVEN = "–"
 """The paper prints no figure there."""
 
-HUMAN_STUDY = ("same_as_human", "better_than_human", "same_or_better")
-"""Columns that only a human study can fill; no row file may."""
-
 LABELS = {
     "pplx": "PPLX",
     "bleu_1": "BLEU-1",
@@ -43,8 +41,10 @@ LABELS = {
 }
 
 
-def paper_tables(folder: str | Path) -> tuple[Grid, ...]:
+def paper_tables(folder: str | Path, *, studies: Sequence[str | Path] = ()) -> tuple[Grid, ...]:
     """Word detection, caption systems, COCO and PASCAL, from the rows under `folder`.
+
+    `studies` are results files of human studies: they alone fill the columns that people fill.
 
     >>> import tempfile
     >>> tables = paper_tables(tempfile.mkdtemp())
@@ -59,7 +59,7 @@ def paper_tables(folder: str | Path) -> tuple[Grid, ...]:
         )
     return (
         words_table(read_rows(folder, "words")),
-        systems_table(read_rows(folder, "systems")),
+        systems_table(read_rows(folder, "systems"), studies=[read_human_row(s) for s in studies]),
         coco_table(read_rows(folder, "coco")),
         pascal_table(read_rows(folder, "pascal5"), read_rows(folder, "pascal50")),
     )
@@ -94,8 +94,11 @@ def words_table(rows: Mapping[str, Row]) -> Grid:
     )
 
 
-def systems_table(rows: Mapping[str, Row]) -> Grid:
+def systems_table(rows: Mapping[str, Row], *, studies: Sequence[HumanRow] = ()) -> Grid:
     """Table 4: eight systems and Human against 4 random references."""
+    judged = {study.system: study.cells for study in studies}
+    if len(judged) < len(studies):
+        raise ScoreError("two studies judge the same system; give one of them")
     keys = ("pplx", "bleu_4", "meteor", *HUMAN_STUDY)
     return _side_by_side(
         rows,
@@ -105,7 +108,9 @@ def systems_table(rows: Mapping[str, Row]) -> Grid:
         notes=(
             "≈human, >human and ≥human are filled from a human study alone",
             *_notes(rows.values(), references="4"),
+            *(f"{study.system}: {study.signature}" for study in studies),
         ),
+        judged=judged,
     )
 
 
@@ -161,14 +166,17 @@ def _side_by_side(
     *,
     title: str,
     notes: Sequence[str],
+    judged: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Grid:
     """Each measure of ours with the paper's figure in the next column."""
+    people = judged or {}
     header = ["system"]
     for key in keys:
         header += [LABELS[key], "paper"]
     body = []
-    for system in _systems(paper, rows):
-        ours = _cells(rows.get(system), keys)
+    for system in _systems(paper, (*rows, *people)):
+        cells = zip(keys, _cells(rows.get(system), keys), strict=True)
+        ours = [people.get(system, {}).get(key, cell) for key, cell in cells]
         theirs = [_published(paper.get(system, {}).get(key)) for key in keys]
         pairs = zip(ours, theirs, strict=True)
         body.append((system, *(cell for pair in pairs for cell in pair)))

@@ -50,7 +50,8 @@ def create_study(
     `images` is any source of photographs that `open_corpus` reads, or a folder of nothing but
     photographs; its human captions serve as the other side (`against` None), in check cases, and
     as references. `similarity` says how well captions fit images, for wrong captions far apart:
-    DMSM's, or TF-IDF of the captions when None. With `all_pairs`, every image that both sides caption is taken, whatever `design.pairs` says.
+    DMSM's, or TF-IDF of the captions when None. With `all_pairs`, every image that both sides
+    caption is taken, whatever `design.pairs` says.
     """
     captions = _read_captions(images)
     first = _captions_of(system)
