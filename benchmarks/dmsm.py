@@ -8,7 +8,8 @@
 
 A form is a preset of `sightwords.config`, or one with settings changed after a colon. Features come
 from `--features`, files of `sightwords.train.image_features`, or are computed from the detector's
-weights and the images of the shards and written to `--out`/features.npz. Retrieval is judged on the
+weights and the images of the shards (and of `--others`), and with `--keep-features` written to
+`--out`/features.npz; without a form nothing else is done. Retrieval is judged on the
 first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
 each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
 `sightwords.train.dmsm_export` take it from there. With `--lists` (files of `benchmarks/lists.py`
@@ -128,8 +129,12 @@ def among(features: ImageFeatures, captions: Captions) -> ImageFeatures:
 
 def computed(args: argparse.Namespace) -> ImageFeatures:
     """Features of all images of both corpora by the detector's weights."""
-    table = table_of([*args.train, *args.val], args.cache, side_px=args.size_px)
     started = time.perf_counter()
+    table = table_of([*args.train, *args.val, *args.others], args.cache, side_px=args.size_px)
+    first = {name: row for row, name in reversed(list(enumerate(table.ids)))}
+    if len(first) < len(table):
+        table = table.select(sorted(first.values()))
+    print(f"{len(table)} images, {time.perf_counter() - started:.0f} s", flush=True)
     vocabulary = load_vocabulary(args.vocabulary)
     network = new_network(
         PRESETS["default"].words, len(vocabulary), weights=None, size_px=args.size_px
@@ -173,9 +178,10 @@ def _say(report: DmsmReport) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("forms", nargs="+")
+    parser.add_argument("forms", nargs="*")
     parser.add_argument("--train", nargs="+", required=True, help="captioned images")
     parser.add_argument("--val", nargs="+", required=True, help="captioned images")
+    parser.add_argument("--others", nargs="*", default=[], help="features of these too")
     parser.add_argument("--features", nargs="+", type=Path, help="instead of computing them")
     parser.add_argument("--weights", type=Path, help="of the detector, safetensors")
     parser.add_argument("--vocabulary", type=Path, help="of the detector")
