@@ -9,9 +9,10 @@
         --boxes coco-test-boxes.json.gz
 
 `search` uses OpenCV (extra `proposals`), one process a core. `score` writes `scores.npz`, which
-`sightwords evaluate words` and `words_table.py` judge. `quality` says how many of the things people
-boxed a proposal meets by half (intersection over union), by number of proposals: people's boxes
-judge the proposals here, and train nothing.
+`sightwords evaluate words` and `words_table.py` judge, and `top-words.npz`, which `lists.py` makes
+sentences from. `quality` says how many of the things people boxed a proposal meets by half
+(intersection over union), by number of proposals: people's boxes judge the proposals here, and
+train nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +86,15 @@ def run_score(args: argparse.Namespace, examples: Sequence[Example]) -> None:
         scores[row] = pool(detector(decode(example.image), name=example.id)).image_probs
     ids = tuple(canonical_id(e.id) for e in examples)
     write_word_scores(args.out / "scores.npz", WordScoreTable(ids, tuple(words), scores))
-    print(f"{len(examples)} images: {args.out / 'scores.npz'}")
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : args.top]
+    np.savez_compressed(
+        args.out / "top-words.npz",
+        ids=np.array([e.id for e in examples]),
+        words=np.array(words),
+        indices=order.astype(np.uint16),
+        probs=np.take_along_axis(scores, order, axis=1).astype(np.float16),
+    )
+    print(f"{len(examples)} images: {args.out / 'scores.npz'} and top-words.npz")
 
 
 def run_quality(args: argparse.Namespace, examples: Sequence[Example]) -> None:
@@ -145,6 +154,7 @@ def arguments() -> argparse.Namespace:
     scoring = verbs.add_parser("score", parents=[common])
     scoring.add_argument("detector", type=Path)
     scoring.add_argument("--proposals", type=Path, required=True)
+    scoring.add_argument("--top", type=int, default=40, help="words an image in top-words.npz")
     scoring.add_argument("--threads", type=int, default=1)
     scoring.add_argument("--out", type=Path, required=True)
     scoring.set_defaults(run=run_score)

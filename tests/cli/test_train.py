@@ -163,6 +163,12 @@ def test_words_in_boxes_from_a_proposal_file(
     assert row["difference_from_torch"] < 1e-3
     assert row["val_images"] == 6
     assert row["ap"] is not None
+    calibrating = ["train", "calibration", str(tmp_path / "d"), "--images", str(source)]
+    assert main([*calibrating, "--proposals", str(boxes)]) == 0
+    assert (tmp_path / "d" / "calibration.json").exists()
+    capsys.readouterr()
+    assert main(calibrating) != 0
+    assert "boxes" in capsys.readouterr().err
     lines[3]["id"] = "other"
     boxes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     assert main([*command, "--proposals", str(boxes)]) != 0

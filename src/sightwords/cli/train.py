@@ -111,6 +111,10 @@ def _add_calibration(verbs: Verbs[argparse.ArgumentParser]) -> None:
         help="only the N images that train words --hold-out N left (default: all)",
     )  # fmt: skip
     parser.add_argument(
+        "--proposals", type=Path, metavar="FILE",
+        help="boxes of every image, for a detector that train words --proposals has made",
+    )  # fmt: skip
+    parser.add_argument(
         "--method", choices=("shrunk", "paper"), default="shrunk",
         help="how curves are fitted (default: shrunk)",
     )  # fmt: skip
@@ -192,6 +196,7 @@ def run_calibration(args: argparse.Namespace) -> int:
     """Fit and save the calibration."""
     from sightwords.train.calibration import calibrate_detector
     from sightwords.train.sources import held_out_examples
+    from sightwords.words.proposals import read_proposals
 
     talk = Talk()
     calibration = calibrate_detector(
@@ -199,6 +204,7 @@ def run_calibration(args: argparse.Namespace) -> int:
         held_out_examples(args.images, hold_out=args.hold_out),
         method=args.method,
         threads=args.threads,
+        proposals=read_proposals(args.proposals) if args.proposals else None,
         progress=talk.images,
     )
     talk.end()

@@ -21,6 +21,7 @@ from sightwords.types import Example, FloatArray
 from sightwords.words.calibration import Calibration
 from sightwords.words.calibration_fit import Method, fit_calibration
 from sightwords.words.detector import Detector, pool
+from sightwords.words.proposal_detector import ProposalDetector, Source
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +32,20 @@ def calibrate_detector(
     *,
     method: Method = "shrunk",
     threads: int | None = None,
+    proposals: Source | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
     """Score images the detector was not trained on, fit and save `calibration.json`.
 
     Images count with the number of captions that most have, five at most; those with fewer are
-    left out, because a caption that is missing makes right words look wrong.
+    left out, because a caption that is missing makes right words look wrong. `proposals` are for
+    a detector over boxes.
     """
-    detector = Detector.load(directory, threads=threads, calibrated=False)
+    detector = (
+        Detector.load(directory, threads=threads, calibrated=False)
+        if proposals is None
+        else ProposalDetector.over(directory, proposals, threads=threads, calibrated=False)
+    )
     captions: list[tuple[str, ...]] = []
     scores: list[FloatArray] = []
     for example, image_probs in scored_images(detector, examples):
