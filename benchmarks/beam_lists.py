@@ -3,10 +3,11 @@
     python benchmarks/beam_lists.py MODEL SCORES.npz coco-val.jsonl.gz --images 200
     python benchmarks/beam_lists.py MODEL SCORES.npz coco-val.jsonl.gz --show 50     # to read
 
-MODEL is a language model's directory; SCORES holds `ids`, `words` and `scores` (N, V), a detector's
-probabilities; the words of an image are those of .15 and more. CIDEr is that of the likeliest
-sentence, of the likeliest a word, and of the best in the list (what a re-ranker could reach); its
-document frequencies are those of all images of SCORES. Faults are counted in ten-best lists:
+MODEL is a language model's directory; SCORES holds a detector's probabilities in either form that
+`train.language_data.read_detections` reads; the words of an image are those of .15 and more. CIDEr
+is that of the likeliest sentence, of the likeliest a word, and of the best in the list (what a
+re-ranker could reach); its document frequencies are those of all images of SCORES. Faults are
+counted in ten-best lists:
 
     repeats       a content word twice
     forms         a content word twice, or beside its plural
@@ -37,6 +38,7 @@ from sightwords.metrics.cider import CiderIdf, scores_of
 from sightwords.metrics.ngrams import Tokens
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import CLOSED_CLASS
+from sightwords.train.language_data import read_detections
 from sightwords.types import MBest
 
 THRESHOLD = 0.15
@@ -146,18 +148,15 @@ def read(
 ) -> tuple[list[str], list[Words], list[list[Tokens]]]:
     """Ids, detected words that the model knows, and tokenised captions, where there are both."""
     written = {canonical_id(e.id): e.captions for e in open_corpus(captions)}
-    with np.load(scores, allow_pickle=False) as arrays:
-        names = [canonical_id(str(i)) for i in arrays["ids"]]
-        vocabulary, probs = arrays["words"].tolist(), arrays["scores"]
-    kept = [row for row, name in enumerate(names) if name in written]
-    images = [
-        {
-            vocabulary[j]: float(probs[row, j])
-            for j in np.flatnonzero(probs[row] >= THRESHOLD)
-            if vocabulary[j] in model.vocabulary
-        }
-        for row in kept
-    ]
+    found = read_detections(scores, threshold=THRESHOLD)
+    every: list[Words] = [{} for _ in found.names]
+    for row, column, prob in zip(found.rows, found.columns, found.probs, strict=True):
+        word = found.words[column]
+        if word in model.vocabulary:
+            every[row][word] = float(prob)
+    names = found.names
+    kept = [row for row, name in enumerate(names) if name in written and every[row]]
+    images = [every[row] for row in kept]
     references: list[list[Tokens]] = [
         [tuple(tokens) for tokens in tokenize_all(list(written[names[row]]))] for row in kept
     ]
