@@ -35,7 +35,7 @@ from sightwords.study.rehearsal import choice_for
 from sightwords.study.store import Store, create_store, read_ballots
 
 THREADS = 8
-GIVE_UP_SECONDS = 60.0
+GIVE_UP_SECONDS = 600.0
 
 
 class Server:
@@ -91,7 +91,7 @@ class Crowd:
                 return reply.status, reply.read().decode()
             except (OSError, http.client.HTTPException):
                 self.broken += 1
-                time.sleep(0.05)
+                time.sleep(0.2)
             finally:
                 connection.close()
         raise RuntimeError("the server stayed away")
@@ -135,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("where", help="a path that does not exist, or the URL of an empty database")
     parser.add_argument("--judgements", type=int, default=2000)
-    parser.add_argument("--life", type=float, default=0.8, help="longest life in seconds")
+    parser.add_argument("--life", type=float, default=3.0, help="longest life in seconds")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     store, judges = make_study(options.where, options.judgements)
