@@ -5,8 +5,8 @@
         --also dinov2-vits14:224:int8=43.1 --out docs/images/words-speed.png
 
 `time` exports each network with random weights, which cost the same time, and runs it on one
-thread, one image at a time: tensor in, regions' logits out, without decoding and resizing. The
-fastest of `--rounds` runs counts, since whatever else the machine does only adds to it. `draw`
+thread, one image at a time: tensor in, regions' logits out, without decoding and resizing. It is
+the processor's time, and the least of `--rounds` runs: what else the machine does only adds. `draw`
 joins the times with AP from the `results.jsonl` of `words_baselines.py`, and prints the table;
 networks without an AP are left out of the picture. Needs the extras `train` and `efficientnet`,
 and matplotlib.
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def measure(kind: Kind, *, rounds: int) -> float:
-    """Milliseconds of the fastest run."""
+    """Milliseconds of the processor in the fastest run."""
     with tempfile.TemporaryDirectory() as folder:
         path = exported(kind, Path(folder))
         network = Network(path, threads=1)
@@ -164,7 +164,7 @@ def table(points: Mapping[Kind, tuple[float, float | None]]) -> Grid:
         (_name(kind), str(kind.size_px), f"{ms:.0f}", "–" if ap is None else f"{ap:.1f}")
         for kind, (ms, ap) in points.items()
     )
-    return Grid(("network", "px", "ms, one thread", "AP, all words"), rows)
+    return Grid(("network", "px", "CPU ms, one thread", "AP, all words"), rows)
 
 
 def draw(points: Mapping[Kind, tuple[float, float | None]], path: Path, *, title: str) -> None:
@@ -199,7 +199,7 @@ def draw(points: Mapping[Kind, tuple[float, float | None]], path: Path, *, title
     axes.set_xticks(ticks, [f"{t:,}" for t in ticks])
     axes.minorticks_off()
     axes.margins(x=0.08, y=0.14)
-    axes.set_xlabel("milliseconds an image, one thread (input side in px at each point)")
+    axes.set_xlabel("CPU milliseconds an image, one thread (input side in px at each point)")
     axes.set_ylabel("mean AP of 1000 words, %")
     axes.set_title(title, fontsize=10)
     axes.grid(color="#dddddd", linewidth=0.6)
@@ -222,9 +222,9 @@ def _name(kind: Kind) -> str:
 
 
 def _seconds(network: Network, feed: Mapping[str, Any]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     network.run(feed)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def arguments() -> argparse.Namespace:
