@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -16,6 +17,7 @@ from sightwords.cli.main import main
 from sightwords.cli.study_similarity import find_similarity
 from sightwords.errors import BundleError
 from sightwords.evaluate.grid import csv_text
+from sightwords.types import FloatArray, RegionScores
 
 
 @pytest.fixture
@@ -155,3 +157,40 @@ def test_the_environment_names_the_study(
 def test_a_bundle_that_was_named_must_have_a_dmsm(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"holds no dmsm/dmsm\.json"):
         find_similarity(str(tmp_path), "photographs.jsonl")
+
+
+def test_dmsm_says_how_far_apart_captions_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With networks that know: the vector of photograph n and of a caption with n point alike."""
+    looked: list[str] = []
+
+    class Detector:
+        def __call__(self, image: Image.Image, *, name: str) -> RegionScores:
+            looked.append(name)
+            red = np.asarray(image)[0, 0, 0] / 20.0
+            return RegionScores(np.zeros((1, 1, 1), np.float32), features=np.array([[red]]))
+
+    class Dmsm:
+        semantic_units = 12
+
+        def image(self, features: FloatArray) -> FloatArray:
+            row: FloatArray = np.eye(12, dtype=np.float32)[round(float(features[0, 0]))]
+            return row
+
+        def texts(self, sentences: list[list[str]]) -> FloatArray:
+            return np.stack([self.image(np.array([[float(words[-1])]])) for words in sentences])
+
+    monkeypatch.setattr("sightwords.words.detector.Detector.load", lambda *_, **__: Detector())
+    monkeypatch.setattr("sightwords.rerank.dmsm.Dmsm.load", lambda *_, **__: Dmsm())
+    (folder / "bundle" / "dmsm").mkdir(parents=True)
+    (folder / "bundle" / "dmsm" / "dmsm.json").write_text("{}")
+    similarity, name = find_similarity("bundle", "photographs.jsonl")
+    assert name == "DMSM of bundle"
+    assert similarity is not None
+    found = similarity(["i3", "i7"], ["number 7", "A 3."])
+    assert found.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert similarity(["i3"], ["A 3"]).tolist() == [[1.0]]
+    assert sorted(looked) == ["i3", "i7"]  # each photograph once
+    assert create("--bundle", "bundle") == 0
+    assert "far apart by DMSM of bundle" in capsys.readouterr().err
