@@ -37,7 +37,7 @@ def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A TOML file as nested mappings, nothing checked yet."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); give the path of a TOML file"
@@ -48,6 +48,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not TOML: {error}; mend that line") from error
+    return document
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "configuration") -> T:

@@ -62,6 +62,19 @@ def test_the_fingerprint_follows_the_contents(bundle: Path, tiny_bundle: Path) -
         assert mine.config().generation.beam_width == 7
 
 
+def test_settings_of_training_may_be_of_another_version(bundle: Path) -> None:
+    settings = bundle / "config.resolved.toml"
+    settings.write_text(
+        "[words]\nnever_heard_of = 1\n[language]\nnor_of_this = 2\nattribute_threshold = 0.3\n"
+    )
+    seal(bundle, name="colours", licence="CC0-1.0")
+    with open_bundle(bundle) as mine:
+        assert mine.config().language.attribute_threshold == 0.3
+    settings.write_text("[generation]\nbeam = 7\n")
+    with pytest.raises(BundleError, match=r"mine: config.resolved.toml: .*unknown key 'beam'"):
+        seal(bundle, name="colours", licence="CC0-1.0")
+
+
 @pytest.mark.parametrize(
     "path",
     [

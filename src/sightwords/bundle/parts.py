@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.bundle.manifest import Manifest
-from sightwords.config import Config, GenerationConfig, load_config
+from sightwords.config import Config, GenerationConfig
 from sightwords.errors import BundleError, InputError
-from sightwords.settings import RESOLVED_NAME
+from sightwords.settings import RESOLVED_NAME, from_mapping, read_toml
 
 if TYPE_CHECKING:
     from sightwords.language.generate import Backend, Generator
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "default_bundle"
 """The bundle inside the package."""
+DECODING = ("calibration", "generation")
+"""Tables of the settings that matter after training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,20 @@ class Bundle:
     """What errors call it: the directory, zip or address that was asked for."""
 
     def config(self) -> Config:
-        """Every setting that made it; the defaults where it does not say."""
+        """The settings that captioning depends on; the defaults where the bundle does not say.
+
+        How its stages were trained stands in the same file, but is not read: settings of training
+        come and go between versions, and a bundle must outlive them.
+        """
         if RESOLVED_NAME not in self.manifest.files:
             return Config()
         try:
-            return load_config(self.directory / RESOLVED_NAME)
+            document = read_toml(self.directory / RESOLVED_NAME)
+            tables = {name: document[name] for name in DECODING if name in document}
+            language = document.get("language", {})
+            if "attribute_threshold" in language:
+                tables["language"] = {"attribute_threshold": language["attribute_threshold"]}
+            return from_mapping(Config, tables, where=RESOLVED_NAME)
         except InputError as error:
             raise BundleError(f"{self.where}: {error}") from error
 
