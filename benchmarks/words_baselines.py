@@ -4,10 +4,11 @@
         --test coco-test-00.tar --weights WEIGHTS --device cuda --budget-seconds 540 \
         --out runs/baselines --rows vit-whole vgg16-mil:2 alexnet-mil
 
-`ROWS` lists the rows; `NAME:EPOCHS` sets other epochs. WEIGHTS is a folder that holds
-`dinov2-vits14/`, `vgg16-conv.fp16.safetensors` and `alexnet-conv.fp16.safetensors`; packages that
-lie in it (EfficientNet's two) are imported from there. A row that would not end within the budget,
-counted from the start, trains for fewer epochs or is left out.
+`ROWS` lists the rows; `NAME:EPOCHS` sets other epochs, `--load NAME=FILE` judges weights that there
+are. WEIGHTS is a folder that holds `dinov2-vits14/`, `vgg16-conv.fp16.safetensors` and
+`alexnet-conv.fp16.safetensors`; packages that lie in it (EfficientNet's two) are imported from
+there. A row that would not end within the budget, counted from the start, trains for fewer epochs
+or is left out. `--sizes` judges a ViT at other input sizes too, its position embeddings resampled.
 
 Each row writes `NAME.npz`: `ids`, `words`, `scores` float16 (N, V) of the first half of `--val` by
 id hash and of `--test` (`sightwords evaluate words --subset` reads it), and for `--test` the region
@@ -53,7 +54,7 @@ from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.augment import network_input
-from sightwords.train.detector import new_network, save_weights
+from sightwords.train.detector import load_weights, new_network, save_weights
 from sightwords.train.labels import caption_targets
 from sightwords.train.loop import precision
 from sightwords.train.network import WordNetwork
@@ -108,18 +109,18 @@ DINO, VGG_FILE, ALEXNET_FILE = (
     "alexnet-conv.fp16.safetensors",
 )
 ROWS = {
-    "vit-mil": Row(VIT, 224, DINO, 3500),
-    "vit-whole": Row(_classification(VIT), 224, DINO, 3500),
+    "vit-mil": Row(VIT, 224, DINO, 2200),
+    "vit-whole": Row(_classification(VIT), 224, DINO, 2200),
     "vgg16-mil": Row(VGG, 565, VGG_FILE, 450),
-    "vgg16-whole": Row(_classification(VGG, epochs=6, batch_size=128), 224, VGG_FILE, 2500),
-    "alexnet-mil": Row(ALEXNET, 565, ALEXNET_FILE, 2500),
-    "alexnet-whole": Row(_classification(ALEXNET, epochs=8), 224, ALEXNET_FILE, 8000),
-    "lite2-mil": Row(LITE, 384, None, 1500),
-    "lite2-whole": Row(_classification(LITE), 384, None, 1500),
-    "lite2-mil-288": Row(dataclasses.replace(LITE, grid=9), 288, None, 2500),
-    "lite2-mil-256": Row(dataclasses.replace(LITE, grid=8), 256, None, 3000),
-    "vit-mil-168": Row(VIT, 168, DINO, 5500),
-    "vit-mil-280": Row(VIT, 280, DINO, 2000),
+    "vgg16-whole": Row(_classification(VGG, epochs=6, batch_size=128), 224, VGG_FILE, 2200),
+    "alexnet-mil": Row(ALEXNET, 565, ALEXNET_FILE, 1800),
+    "alexnet-whole": Row(_classification(ALEXNET, epochs=8), 224, ALEXNET_FILE, 5000),
+    "lite2-mil": Row(LITE, 384, None, 830),
+    "lite2-whole": Row(_classification(LITE), 384, None, 830),
+    "lite2-mil-288": Row(dataclasses.replace(LITE, grid=9), 288, None, 1500),
+    "lite2-mil-256": Row(dataclasses.replace(LITE, grid=8), 256, None, 1800),
+    "vit-mil-168": Row(VIT, 168, DINO, 3800),
+    "vit-mil-280": Row(VIT, 280, DINO, 1300),
 }
 DEFAULT_ROWS = (
     "vit-whole",
@@ -157,13 +158,17 @@ def main() -> None:
     for asked in args.rows or DEFAULT_ROWS:
         name, _, epochs = asked.partition(":")
         left = args.budget_seconds - (time.perf_counter() - began)
-        row = within(ROWS[name], left, len(train), epochs=int(epochs or 0))
+        given = dict(pair.split("=", 1) for pair in args.load).get(name)
+        row = within(ROWS[name], 1e9 if given else left, len(train), epochs=int(epochs or 0))
         if row is None:
             print(f"{name}: {left:.0f} s are not enough", flush=True)
             continue
         started = time.perf_counter()
         network = built(row, vocabulary, args)
-        train_words(network, train, targets, row.config, device=args.device, progress=say)
+        if given:
+            load_weights(network, given)
+        else:
+            train_words(network, train, targets, row.config, device=args.device, progress=say)
         seconds = time.perf_counter() - started
         record(name, row, network, val, test, vocabulary, args, seconds=seconds)
         for size_px in args.sizes if row.config.backbone == VIT.backbone else ():
@@ -372,6 +377,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--budget-seconds", type=float, default=1e9, help="in all")
     parser.add_argument("--sizes", nargs="*", type=int, default=[], help="judge ViT rows at these")
+    parser.add_argument(
+        "--load", nargs="*", default=[], help="NAME=FILE: judge these weights, train nothing"
+    )
     parser.add_argument("--keep", nargs="*", default=[], help="rows whose weights to keep")
     parser.add_argument("--stored-px", type=int, default=256)
     parser.add_argument("--limit", type=int, default=0, help="the first N images of each source")
