@@ -46,15 +46,14 @@ from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.grounded import EpochReport, train_captions, train_lists
 from sightwords.train.grounded_data import (
     Images,
-    ScoredLists,
     Sentences,
     captions_of,
     images_of,
-    scored_lists,
     words_of_lists,
     words_of_sets,
 )
 from sightwords.train.grounded_export import load_weights, new_grounded, save_weights
+from sightwords.train.grounded_lists import ScoredLists, scored_lists
 from sightwords.train.grounded_network import GroundedNetwork
 from sightwords.train.grounded_ranking import Ranking, rank, score_lists
 from sightwords.train.image_features import ImageFeatures, merged

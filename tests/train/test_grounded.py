@@ -21,11 +21,11 @@ from sightwords.train.grounded_data import (  # noqa: E402
     captions_of,
     images_of,
     inputs_of,
-    scored_lists,
     words_of_lists,
 )
 from sightwords.train.grounded_export import new_grounded  # noqa: E402
 from sightwords.train.grounded_fit import fit_grounded  # noqa: E402
+from sightwords.train.grounded_lists import scored_lists  # noqa: E402
 from sightwords.train.grounded_ranking import rank, score_lists  # noqa: E402
 from sightwords.train.grounded_risk import (  # noqa: E402
     caption_loss,

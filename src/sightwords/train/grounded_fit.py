@@ -20,10 +20,10 @@ from sightwords.train.grounded_data import (
     WordSet,
     captions_of,
     images_of,
-    scored_lists,
     words_of_lists,
 )
 from sightwords.train.grounded_export import new_grounded
+from sightwords.train.grounded_lists import scored_lists
 from sightwords.train.grounded_network import GroundedNetwork
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.lists import Lists

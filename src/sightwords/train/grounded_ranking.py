@@ -13,7 +13,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from sightwords.train.grounded_data import Images, ScoredLists
+from sightwords.train.grounded_data import Images
+from sightwords.train.grounded_lists import ScoredLists
 from sightwords.train.grounded_network import GroundedNetwork
 from sightwords.train.grounded_risk import Scored, look, sentence_scores
 
