@@ -39,7 +39,12 @@ GROUNDED_NAME = "grounded.json"
 NETWORK_NAME = "network.onnx"
 VOCABULARY_NAME = "vocabulary.json"
 
+SENTENCES_A_PASS = 128
+"""More are read in several passes: attention takes the square of the nodes in time and memory."""
+
 Words = DetectedWords | Mapping[str, float]
+Shown = tuple[npt.NDArray[np.int64], FloatArray]
+"""Ids and probabilities of the words shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,15 +156,23 @@ class Grounded:
         self, features: FloatArray, words: Words, sentences: Sequence[Sequence[str]]
     ) -> SentenceScores:
         """The two parts of `score`; words outside the vocabulary are read as `<unk>`."""
-        image = self._image(features)
+        image, shown = self._image(features), self._words(words)
         encoded = [self.vocabulary.encode(sentence) for sentence in sentences]
+        log_probs, values = np.zeros((2, len(encoded)), dtype=np.float32)
+        # Side by side in the order of their tokens, sentences share the most.
+        order = sorted(range(len(encoded)), key=encoded.__getitem__)
+        for first in range(0, len(order), SENTENCES_A_PASS):
+            part = order[first : first + SENTENCES_A_PASS]
+            log_probs[part], values[part] = self._pass(image, shown, [encoded[i] for i in part])
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
-        if not encoded:
-            empty = np.zeros(0, dtype=np.float32)
-            return SentenceScores(empty, empty, lengths)
-        ids, probs = self._words(words)
+        return SentenceScores(log_probs, values, lengths)
+
+    def _pass(
+        self, image: FloatArray, shown: Shown, sentences: Sequence[Sequence[int]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log-probabilities and values of a few sentences."""
         # Words are 0 to V - 2, <unk> V - 1, the end V, the start V + 1 (`language.maxent`).
-        tree = PrefixTree.of(encoded, start=len(self.vocabulary) + 2)
+        tree = PrefixTree.of(sentences, start=len(self.vocabulary) + 2)
         found = self.network.run(
             {
                 "tokens": tree.tokens,
@@ -167,13 +180,13 @@ class Grounded:
                 "parents": tree.parents,
                 "seen": tree.seen(),
                 "image": image,
-                "word_ids": ids,
-                "word_probs": probs,
+                "word_ids": shown[0],
+                "word_probs": shown[1],
             }
         )
         last = tree.last
         log_probs = tree.sums(found["log_probs"])[last] + found["end_log_probs"][last]
-        return SentenceScores(log_probs, found["values"][last], lengths)
+        return log_probs, found["values"][last]
 
     def _image(self, features: FloatArray) -> FloatArray:
         expected = (self.spec.tokens, self.spec.features)
@@ -184,7 +197,7 @@ class Grounded:
             )
         return np.ascontiguousarray(features, dtype=np.float32)
 
-    def _words(self, words: Words) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    def _words(self, words: Words) -> Shown:
         probs = (
             {word.word: word.prob for word in words.words}
             if isinstance(words, DetectedWords)
@@ -205,7 +218,7 @@ def shown_words(
     *,
     threshold: float,
     limit: int,
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
+) -> Shown:
     """The likeliest `limit` words of at least `threshold`; ties by id.
 
     >>> ids, probs = shown_words([4, 2, 3], [0.5, 0.5, 0.1], threshold=0.15, limit=9)
