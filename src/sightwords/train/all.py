@@ -25,9 +25,9 @@ from sightwords.train.all_rerank import (
     lists_stage,
     mert_stage,
 )
+from sightwords.train.all_split import data_key
 from sightwords.train.all_words import (
     calibration_stage,
-    data_key,
     detector_stage,
     features_stage,
     vocabulary_stage,

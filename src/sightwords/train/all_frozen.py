@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sightwords.corpus.splits import half_by_hash
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.all_config import Recipe
+from sightwords.train.all_split import Figures, Split, Work
 from sightwords.train.frozen import known_words, train_head, write_frozen
 from sightwords.train.frozen_table import RegionTable, region_table
 from sightwords.train.sources import source_key, training_examples
 from sightwords.types import FloatArray
-
-if TYPE_CHECKING:
-    from sightwords.train.all_words import Figures, Split, Work
 
 FOLD_SALT = "fold"
 

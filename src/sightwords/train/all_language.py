@@ -11,7 +11,7 @@ from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.files import atomic_path
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.all_words import Figures, Split, Work, learning_examples
+from sightwords.train.all_split import Figures, Split, Work, learning_examples
 from sightwords.train.language_noise import simulate_scores
 from sightwords.train.language_sources import LanguageSources, train_language
 from sightwords.train.language_words import TOP, top_words

@@ -17,7 +17,7 @@ from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.linear import Ranker
 from sightwords.settings import save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.all_words import Figures, Split, Work, learning_examples, rerank_examples
+from sightwords.train.all_split import Figures, Split, Work, learning_examples, rerank_examples
 from sightwords.train.confidence import fit_confidence
 from sightwords.train.dmsm_data import dmsm_data
 from sightwords.train.image_features import ImageFeatures

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,49 +17,13 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.files import write_text
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
-from sightwords.train.all_config import Recipe
+from sightwords.train.all_split import Figures, Split, Work, learning_examples, rerank_examples
 from sightwords.train.calibration import calibrate_detector
 from sightwords.train.image_features import ImageFeatures, detector_features
-from sightwords.train.sources import source_key
-from sightwords.train.stages import Job
-from sightwords.types import Example
 from sightwords.words.detector import Detector
 
 RERANK_SALT = "rerank"
 FEWEST_IMAGES = 20
-Work = Job[Recipe]
-Figures = Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Split:
-    """Which images serve what; each id decides by its hash."""
-
-    held_out: int
-    """So many images of the training sources train no detector."""
-    calibration: frozenset[str]
-    rerank: frozenset[str]
-    """For MERT and confidence; from the validation sources where there are some."""
-
-    @classmethod
-    def load(cls, folder: Path) -> Split:
-        """What the stage `vocabulary` decided."""
-        stored = json.loads((folder / "split.json").read_text(encoding="utf-8"))
-        return cls(
-            stored["held_out"], frozenset(stored["calibration"]), frozenset(stored["rerank"])
-        )
-
-
-def learning_examples(recipe: Recipe, split: Split) -> Iterator[Example]:
-    """Images whose captions later stages may learn: all but those for re-ranking."""
-    examples = open_corpus(recipe.data.train)
-    return (example for example in examples if example.id not in split.rerank)
-
-
-def rerank_examples(recipe: Recipe, split: Split) -> Iterator[Example]:
-    """Images for MERT and confidence."""
-    examples = open_corpus(recipe.data.validation or recipe.data.train)
-    return (example for example in examples if example.id in split.rerank)
 
 
 def vocabulary_stage(job: Work) -> Figures:
@@ -192,8 +154,3 @@ def _save_scores(path: Path, ids: list[str], detector: Detector, scores: np.ndar
     from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 
     write_word_scores(path, WordScoreTable(tuple(ids), detector.vocabulary.words, scores))
-
-
-def data_key(recipe: Recipe) -> str:
-    """The state of the captioned images."""
-    return source_key([*recipe.data.train, *recipe.data.validation])
