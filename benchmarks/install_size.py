@@ -37,7 +37,7 @@ def installed(folder: Path, source: str) -> tuple[int, Counter[str]]:
     venv.create(folder / "env", with_pip=True)
     site = next((folder / "env").rglob("site-packages"))
     before = sizes(site)
-    python = next((folder / "env").glob("*/python*"))
+    python = next(p for d in ("bin", "Scripts") for p in (folder / "env" / d).glob("python*"))
     subprocess.run([str(python), "-m", "pip", "install", "--quiet", source], check=True)
     after = sizes(site)
     return sum(before.values()), after - before
