@@ -1,4 +1,4 @@
-"""The bundle inside the package: whole, small enough, and worth reading on the sample photographs."""
+"""The bundle inside the package: whole, small enough, its captions of the samples worth reading."""
 
 from __future__ import annotations
 
