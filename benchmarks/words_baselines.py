@@ -29,7 +29,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,8 @@ def main() -> None:
     vocabulary = load_vocabulary(args.vocabulary)
     targets = caption_targets(train.captions, vocabulary)
     spent = time.perf_counter() - began
-    print(f"{len(train)} + {len(val)} + {len(test)} images, {spent:.0f} s", flush=True)
+    sizes = " + ".join(str(len(table)) for table in (train, val, test) if table is not None)
+    print(f"{sizes} images, {spent:.0f} s", flush=True)
     for asked in args.rows or DEFAULT_ROWS:
         name, _, epochs = asked.partition(":")
         left = args.budget_seconds - (time.perf_counter() - began)
@@ -174,13 +175,14 @@ def main() -> None:
         for size_px in args.sizes if row.config.backbone == VIT.backbone else ():
             other = resized(network, row, size_px, vocabulary, args)
             named = dataclasses.replace(row, size_px=size_px)
-            record(f"{name}-at-{size_px}", named, other, val, None, vocabulary, args, seconds=0)
+            at = f"{name}-at-{size_px}"
+            record(at, named, other, val, None, vocabulary, args, seconds=0, keep=False)
         del network
         if args.device == "cuda":
             torch.cuda.empty_cache()
 
 
-def tables(args: argparse.Namespace) -> tuple[ImageTable, ImageTable, ImageTable]:
+def tables(args: argparse.Namespace) -> tuple[ImageTable, ImageTable, ImageTable | None]:
     """Training images without those held out for calibration, half of --val, and --test."""
     examples = open_corpus(args.train)
     train = table_of(examples, args.cache / "all", args)
@@ -189,8 +191,9 @@ def tables(args: argparse.Namespace) -> tuple[ImageTable, ImageTable, ImageTable
     used = train.select([row for row, i in enumerate(train.ids) if i not in held_out])
     half = (e for e in open_corpus(args.val) if half_by_hash(e.id) == 0)
     val = table_of(half, args.cache / "half0", args)
-    tested = open_corpus(args.test) if args.test else ()
-    return used, val, table_of(tested, args.cache / "test", args) if args.test else val.select([])
+    if not args.test:
+        return used, val, None
+    return used, val, table_of(open_corpus(args.test), args.cache / "test", args)
 
 
 def table_of(examples: Iterable[Example], folder: Path, args: argparse.Namespace) -> ImageTable:
@@ -252,8 +255,9 @@ def record(
     args: argparse.Namespace,
     *,
     seconds: float,
+    keep: bool = True,
 ) -> None:
-    """Score, judge and write one row."""
+    """Score, judge and, unless told otherwise, write one row."""
     named = [vocabulary.index(word) for word in named_words(vocabulary)]
     judged = look(network, val, named, device=args.device)
     means = judge(judged.scores, val, vocabulary)
@@ -270,9 +274,12 @@ def record(
     print(json.dumps(result), flush=True)
     with (args.out / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(result) + "\n")
+    if not keep:
+        return
+    seen = {"val": (val, judged)}
     if test is not None:
-        pointed = look(network, test, named, device=args.device) if len(test) else None
-        write(args.out / f"{name}.npz", row, network, (val, judged), (test, pointed), vocabulary)
+        seen["test"] = (test, look(network, test, named, device=args.device))
+    write(args.out / f"{name}.npz", row, network, seen, vocabulary)
     if name in args.keep:
         save_weights(network, args.out / f"{name}.safetensors")
 
@@ -322,8 +329,7 @@ def write(
     path: Path,
     row: Row,
     network: WordNetwork,
-    judged: tuple[ImageTable, Seen],
-    pointed: tuple[ImageTable, Seen | None],
+    seen: Mapping[str, tuple[ImageTable, Seen]],
     vocabulary: Vocabulary,
 ) -> None:
     """One file a row, without pickles."""
@@ -331,18 +337,17 @@ def write(
     boxes = region_boxes(
         grid.rows, grid.columns, window=grid.window, stride=grid.stride, canvas=grid.canvas
     )
-    ids = [canonical_id(i) for i in (*judged[0].ids, *pointed[0].ids)]
-    parts = [judged[1]] if pointed[1] is None else [judged[1], pointed[1]]
+    ids = [canonical_id(i) for table, _ in seen.values() for i in table.ids]
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(
             stream,
             ids=np.array(ids),
             words=np.array(vocabulary.words),
             # Word by word in memory: neighbours are alike, which makes the file smaller.
-            scores=np.asfortranarray(np.concatenate([part.scores for part in parts])),
-            parts=np.array(["val"] * len(judged[0]) + ["test"] * len(pointed[0])),
+            scores=np.asfortranarray(np.concatenate([said.scores for _, said in seen.values()])),
+            parts=np.array([part for part, (table, _) in seen.items() for _ in table.ids]),
             peak_words=np.array(named_words(vocabulary)),
-            peaks=np.concatenate([part.peaks for part in parts]),
+            peaks=np.concatenate([said.peaks for _, said in seen.values()]),
             corners=boxes.corners.reshape(-1, 4).astype(np.float32),
             size_px=np.array(row.size_px),
             config=np.array(to_toml(row.config)),
