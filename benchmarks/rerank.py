@@ -34,7 +34,7 @@ from sightwords.metrics.score import Comparison
 from sightwords.metrics.significance import wilcoxon
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker, Stage
-from sightwords.train.confidence import Choices, fit_and_judge
+from sightwords.train.confidence import Choices, fit_and_judge, probabilities
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.list_metrics import References, measure, references_of
 from sightwords.train.lists import Lists
@@ -49,7 +49,7 @@ from sightwords.train.mert_rerank import (
     with_values,
 )
 from sightwords.train.mert_run import Models, tuning_of_nothing
-from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
+from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores, image_tokens
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def keep(
             f"{one.confidence:.2f}, good {one.good:.2f}"
         )
     if unseen is not None:
-        worst = fitted.probabilities(unseen.rows).max()
+        worst = probabilities(fitted, unseen).max()
         print(f"  {len(unseen.rows)} other images that show nothing: at most {worst:.3f}")
     picked = apply_ranker(judged, ranker).hypotheses
     captions = [
@@ -219,16 +219,17 @@ def tuning_of(
     metrics = measure(
         lists, references, with_meteor="meteor" in args.objective, processes=args.processes
     )
-    similar, ask = None, None
+    similar, ask, tokens = None, None, None
     if features_path is not None:
         features = ImageFeatures.load(features_path)
+        tokens = image_tokens(lists, features)
         if args.dmsm:
             similar = cached(
                 args, lists_path, "dmsm", lists, lambda: score_dmsm(args, lists, features)
             )
         if args.grounded:
             ask = asking(args, lists, features)
-    return Tuning(lists, metrics, similar, ask), references
+    return Tuning(lists, metrics, similar, ask, tokens), references
 
 
 def score_dmsm(args: argparse.Namespace, lists: Lists, features: ImageFeatures) -> Values:

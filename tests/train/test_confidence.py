@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from sightwords.errors import InputError
+from sightwords.rerank.confidence import Confidence
 from sightwords.rerank.linear import Ranker, Stage
 from sightwords.train.confidence import (
     Choices,
     auc,
     choose_all,
     fit_confidence,
+    probabilities,
     reliability,
     with_reliability,
 )
@@ -105,3 +109,33 @@ def test_choices_are_those_of_the_pipeline() -> None:
     # similarity prefers the first.
     assert found.hypotheses.tolist() == [1, 2]
     assert found.rows[:, found.names.index("mentioned_precision")] == pytest.approx([0.8, 0.3])
+
+
+def test_strange_images_are_told_by_their_features() -> None:
+    """What is known of the choice looks fine; the image itself is far from all others."""
+    choices, cider = outcomes(1500, 0)
+    rng = np.random.default_rng(5)
+    usual = rng.normal(size=(1500, 16)).astype(np.float32)
+    strange = (rng.normal(size=(40, 16)) + 3).astype(np.float32)
+    rows = choices.rows[:40]
+    bad = [Choices(NAMES, rows[i::2], np.arange(20), strange[i::2]) for i in (0, 1)]
+    fitted = fit_confidence(
+        Choices(NAMES, choices.rows, choices.hypotheses, usual), cider, bad=bad[0]
+    )
+    assert probabilities(fitted, bad[1]).max() < 0.1
+    assert fitted.reliability["ece"] < 0.04
+    features = dict(zip(NAMES, rows[1].tolist(), strict=True))
+    image = np.stack([np.zeros(16, np.float32), strange[1], np.ones(16, np.float32)])
+    assert fitted(features, image) == pytest.approx(probabilities(fitted, bad[1])[0])
+
+
+def test_familiar_survives_its_file(tmp_path: Path) -> None:
+    choices, cider = outcomes(300, 0)
+    tokens = np.random.default_rng(5).normal(size=(300, 4)).astype(np.float32)
+    known = Choices(NAMES, choices.rows, choices.hypotheses, tokens)
+    fitted = fit_confidence(known, cider)
+    fitted.save(tmp_path)
+    again = Confidence.load(tmp_path)
+    assert probabilities(again, known).tolist() == probabilities(fitted, known).tolist()
+    assert again.familiar is not None
+    assert np.mean(again.familiar.strangeness(tokens) > 0) == pytest.approx(0.02, abs=0.005)

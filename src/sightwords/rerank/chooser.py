@@ -106,7 +106,7 @@ class Chooser:
         ranking = self.ranker.rank(candidates, self._given(m_best, detected, regions))
         best = m_best.hypotheses[int(ranking.order[0])]
         confidence = (
-            self.confidence(confidence_features(candidates, ranking))
+            self.confidence(confidence_features(candidates, ranking), regions.features)
             if self.confidence
             else math.nan
         )

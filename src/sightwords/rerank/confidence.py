@@ -3,7 +3,9 @@
     Candidates, Ranking -> confidence, a probability
 
 A logistic regression on what the re-ranker saw (`confidence_features`), then Platt's scaling; both
-fitted by `train.confidence` on captions with references. "Good" is a CIDEr-D of at least a stated
+fitted by `train.confidence` on captions with references. A blank wall can look like a certain "blue
+sky" to a word detector; so one more feature says how far the image lies from all that the fit saw
+(`Familiar`). "Good" is a CIDEr-D of at least a stated
 threshold against the image's own captions: `confidence.json` says which.
 """
 
@@ -13,8 +15,9 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,7 @@ from sightwords.errors import BundleError
 from sightwords.files import write_text
 from sightwords.rerank.features import Candidates
 from sightwords.rerank.linear import Ranking
+from sightwords.types import FloatArray
 from sightwords.words.strict_json import Reader
 
 FORMAT = 1
@@ -34,6 +38,9 @@ PASSED_ON = (
 """Features of the chosen caption that are taken as they are, where the re-ranker has them."""
 SHARPNESS = 4.0
 """Scores deviate by 1 within a list; times this, their softmax shares the lead among the best."""
+STRANGENESS = "strangeness"
+USUAL = 0.98
+"""The share of the photographs of the fit that are not strange at all."""
 LIMIT = 5.0
 """Standardised features are cut off here, so that an odd image cannot make the sum run away."""
 
@@ -68,6 +75,40 @@ def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, f
     return found | {name: of_chosen[name] for name in PASSED_ON if name in of_chosen}
 
 
+@dataclass(frozen=True, eq=False)
+class Familiar:
+    """What the images of the fit look like to the detector's network: D numbers each."""
+
+    centre: npt.NDArray[np.float64]
+    """(D,) mean of the token that describes the whole image."""
+    spread: npt.NDArray[np.float64]
+    """(D,) its deviation."""
+    limit: float
+    """The squared distance that 98 % of them stay within."""
+
+    @classmethod
+    def of(cls, tokens: npt.NDArray[Any]) -> Familiar:
+        """Of the describing tokens (N, D) of many images."""
+        given = np.asarray(tokens, dtype=np.float64)
+        spread = np.maximum(given.std(axis=0), 1e-6)
+        found = cls(given.mean(axis=0).round(5), spread.round(6), 1.0)
+        return replace(found, limit=float(np.quantile(found.distances(given), USUAL)))
+
+    def distances(self, tokens: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """(N, D) -> (N,) mean squared deviations."""
+        return np.asarray((((tokens - self.centre) / self.spread) ** 2).mean(axis=-1))
+
+    def strangeness(self, tokens: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """(N, D) -> (N,) how far beyond the limit: 0 for nearly all photographs."""
+        return np.asarray(np.maximum(self.distances(tokens) / self.limit - 1, 0))
+
+
+def describing_token(features: FloatArray) -> FloatArray:
+    """(T, D) -> (D,) of the whole image: the mean of the patches, or the only token there is."""
+    token: FloatArray = features[min(1, len(features) - 1)]
+    return token
+
+
 @dataclass(frozen=True)
 class Confidence:
     """A fitted probability; call it with the features of one choice."""
@@ -86,9 +127,14 @@ class Confidence:
     """Of the captions it was fitted on."""
     reliability: Mapping[str, float] = field(default_factory=dict)
     """Cross-validated, or on other images: `ece`, `images`, `good`, `auc`."""
+    familiar: Familiar | None = field(default=None, compare=False)
+    """Where the fit knew the images' features."""
 
-    def __call__(self, features: Mapping[str, float]) -> float:
-        """The probability that the caption is good."""
+    def __call__(self, features: Mapping[str, float], image: FloatArray | None = None) -> float:
+        """The probability that the caption is good; `image` (T, D) is what the network says."""
+        if self.familiar is not None and image is not None:
+            strange = self.familiar.strangeness(describing_token(image)[None])
+            features = {**features, STRANGENESS: float(strange[0])}
         missing = [name for name in self.names if name not in features]
         if missing:
             raise BundleError(
@@ -108,7 +154,7 @@ class Confidence:
         """Write `confidence.json`."""
         path = Path(directory) / CONFIDENCE_NAME
         rows = zip(self.names, self.means, self.scales, self.weights, strict=True)
-        document = {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "good": f"CIDEr-D of at least {self.threshold:g} against the image's captions",
             "threshold": self.threshold,
@@ -119,7 +165,13 @@ class Confidence:
             "features": {n: [float(m), float(s), float(w)] for n, m, s, w in rows},
             "reliability": dict(self.reliability),
         }
-        write_text(path, json.dumps(document, indent=1) + "\n")
+        if self.familiar is not None:
+            document["familiar"] = {
+                "centre": self.familiar.centre.tolist(),
+                "spread": self.familiar.spread.tolist(),
+                "limit": self.familiar.limit,
+            }
+        write_text(path, json.dumps(document, indent=None) + "\n")
         return path
 
     @classmethod
@@ -141,6 +193,7 @@ class Confidence:
             threshold=reader.take("threshold", float),
             good_share=reader.take("good_share", float),
             reliability=reader.take("reliability", dict),
+            familiar=_familiar(reader.table("familiar")) if "familiar" in reader.values else None,
         )
 
 
@@ -149,6 +202,15 @@ def standardised(
 ) -> npt.NDArray[np.float64]:
     """(N, F) with mean 0 and deviation 1 on the images of the fit, cut off at LIMIT."""
     return np.asarray(np.clip((rows - np.asarray(means)) / np.asarray(scales), -LIMIT, LIMIT))
+
+
+def _familiar(reader: Reader) -> Familiar:
+    centre, spread = (
+        np.array(reader.take(n, list), dtype=np.float64) for n in ("centre", "spread")
+    )
+    if centre.shape != spread.shape or centre.ndim != 1 or not (spread > 0).all():
+        raise BundleError(f"{reader.where}: centre and spread do not match; copy the file again")
+    return Familiar(centre, spread, reader.take("limit", float))
 
 
 def _three(reader: Reader, name: str) -> tuple[float, float, float]:

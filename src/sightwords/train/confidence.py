@@ -12,22 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import InputError
-from sightwords.rerank.confidence import Confidence, confidence_features, standardised
+from sightwords.rerank.confidence import (
+    STRANGENESS,
+    Confidence,
+    Familiar,
+    confidence_features,
+    standardised,
+)
 from sightwords.rerank.linear import Given, Ints, Ranker
 from sightwords.train.lists import Lists
 from sightwords.train.mert_data import image_candidates
 
 GOOD_SHARE = 0.62
 """Of the captions that are good, where no threshold is given."""
-BAD_WEIGHT = 0.1
+BAD_WEIGHT = 0.3
 """What all images known to be bad count for together, in shares of the photographs."""
 FOLDS = 5
 RIDGE = 1.0
+STEP = 0.05
+"""The unit of strangeness: so much farther than the limit, in shares of it."""
+FREE = 0.01
+"""The ridge of strangeness, which hardly any photograph has: it may weigh as much as it must."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -40,6 +51,15 @@ class Choices:
     """(N, F) features of `rerank.confidence`."""
     hypotheses: npt.NDArray[np.int64]
     """(N,) the chosen sentence of each image, among all of the lists."""
+    tokens: npt.NDArray[np.float32] | None = None
+    """(N, D) what describes each image as a whole (`rerank.confidence.describing_token`)."""
+
+    def beside(self, familiar: Familiar) -> Choices:
+        """With a column for the strangeness of each image."""
+        assert self.tokens is not None
+        column = familiar.strangeness(self.tokens)[:, None]
+        rows = np.hstack([self.rows, column])
+        return Choices((*self.names, STRANGENESS), rows, self.hypotheses, self.tokens)
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,10 @@ def fit_and_judge(
     """Fit on all images; reliability by cross-validation, each fifth judged by the other four."""
     values = np.asarray(cider, dtype=np.float64)
     _check(choices, values, bad)
+    familiar = None
+    if choices.tokens is not None and (bad is None or bad.tokens is not None):
+        familiar = Familiar.of(choices.tokens)
+        choices, bad = choices.beside(familiar), bad.beside(familiar) if bad else None
     quantile = float(np.quantile(values, 1 - GOOD_SHARE)) if threshold is None else threshold
     at = round(quantile, 2)
     good = values >= at
@@ -102,11 +126,15 @@ def fit_and_judge(
         )
     known_bad = bad.rows if bad is not None else np.empty((0, len(choices.names)))
     means, scales = _moments(choices.rows)
+    if familiar is not None:  # 0 for most, so that their own deviation would be no measure
+        means[-1], scales[-1] = 0.0, STEP
     x, nothing = (standardised(r, means, scales) for r in (choices.rows, known_bad))
     folds = np.random.default_rng(seed).permutation(len(x)) % FOLDS
-    logits = _held_out_logits(x, good, nothing, folds)
+    ridge = np.array([FREE if name == STRANGENESS else RIDGE for name in choices.names])
+    fit = partial(_regression, bad=nothing, ridge=ridge)
+    logits = _held_out_logits(x, good, fit, folds)
     slope, shift = _platt(logits, good)
-    weights, bias = _regression(x, good, nothing)
+    weights, bias = fit(x, good)
     table, figures = _judged(_cross_scaled(logits, good, folds), good)
     fitted = Confidence(
         choices.names,
@@ -119,6 +147,7 @@ def fit_and_judge(
         at,
         float(good.mean()),
         figures,
+        familiar,
     )
     return fitted, table
 
@@ -131,13 +160,16 @@ def _check(choices: Choices, values: Floats, bad: Choices | None) -> None:
 
 
 def _held_out_logits(
-    x: Floats, good: npt.NDArray[np.bool_], nothing: Floats, folds: Ints
+    x: Floats,
+    good: npt.NDArray[np.bool_],
+    fit: Callable[[Floats, npt.NDArray[np.bool_]], tuple[Floats, float]],
+    folds: Ints,
 ) -> Floats:
     """(N,) log-odds of each image by a regression on the other folds."""
     logits = np.empty(len(x))
     for fold in range(FOLDS):
         held = folds == fold
-        weights, bias = _regression(x[~held], good[~held], nothing)
+        weights, bias = fit(x[~held], good[~held])
         logits[held] = x[held] @ weights + bias
     return logits
 
@@ -213,7 +245,9 @@ def _moments(rows: Floats) -> tuple[Floats, Floats]:
     return rows.mean(axis=0), np.where(deviation > 1e-9, deviation, 1.0)
 
 
-def _regression(x: Floats, good: npt.NDArray[np.bool_], bad: Floats) -> tuple[Floats, float]:
+def _regression(
+    x: Floats, good: npt.NDArray[np.bool_], *, bad: Floats, ridge: Floats
+) -> tuple[Floats, float]:
     """Weights and bias of a logistic regression with a ridge; `bad` are rows known to be bad."""
     share = np.full(len(bad), BAD_WEIGHT * len(x) / max(len(bad), 1))
     rows = np.vstack([x, bad])
@@ -221,7 +255,7 @@ def _regression(x: Floats, good: npt.NDArray[np.bool_], bad: Floats) -> tuple[Fl
         np.hstack([rows, np.ones((len(rows), 1))]),
         np.concatenate([good, np.zeros(len(bad))]),
         np.concatenate([np.ones(len(x)), share]),
-        np.append(np.full(x.shape[1], RIDGE), 0.0),
+        np.append(ridge, 0.0),
     )
     return found[:-1], float(found[-1])
 
@@ -246,10 +280,17 @@ def _newton(rows: Floats, target: Floats, weight: Floats, ridge: Floats) -> Floa
     return found
 
 
+def probabilities(fitted: Confidence, choices: Choices) -> Floats:
+    """(N,) confidence in each choice."""
+    if fitted.familiar is not None:
+        choices = choices.beside(fitted.familiar)
+    return fitted.probabilities(choices.rows)
+
+
 def with_reliability(
     fitted: Confidence, choices: Choices, cider: npt.ArrayLike
 ) -> tuple[Confidence, Sequence[Bin]]:
     """The same, with what it is worth on these images instead."""
     good = np.asarray(cider) >= fitted.threshold
-    table, figures = _judged(fitted.probabilities(choices.rows), good)
+    table, figures = _judged(probabilities(fitted, choices), good)
     return replace(fitted, reliability=figures), table

@@ -39,6 +39,8 @@ class Tuning:
     """(H,) similarities; None where there is no model."""
     grounded: Callable[[Mask], Values] | None = None
     """Which hypotheses (H,) to score -> (H,), whatever elsewhere; None where there is no model."""
+    tokens: Values | None = None
+    """(N, D) what describes each image as a whole, for confidence; None where it is not known."""
 
     def select(self, images: Sequence[int] | npt.NDArray[np.int64]) -> Tuning:
         """Some images of it. The grounded model is then asked through the whole."""
@@ -66,6 +68,7 @@ class Tuning:
             ),
             None if self.dmsm is None else self.dmsm[rows],
             None if ask is None else asked,
+            None if self.tokens is None else self.tokens[chosen],
         )
 
 
@@ -121,7 +124,7 @@ def apply_ranker(tuning: Tuning, ranker: Ranker) -> Choices:
         features = list_features(tuning.lists, first.names, given)
         mask, _ = shortlisted(tuning.lists, first.scores(features), ranker.shortlist)
         given["grounded"] = _ask(tuning, mask)
-    return choose_all(tuning.lists, ranker, given)
+    return replace(choose_all(tuning.lists, ranker, given), tokens=tuning.tokens)
 
 
 def metric_values(metrics: ListMetrics, chosen: npt.NDArray[np.int64]) -> dict[str, float]:

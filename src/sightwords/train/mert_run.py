@@ -45,7 +45,7 @@ from sightwords.train.mert_rerank import (
     tune_ranker,
     with_values,
 )
-from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
+from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores, image_tokens
 from sightwords.types import Example, FloatArray
 from sightwords.words.detector import Detector, pool
 
@@ -183,7 +183,13 @@ class _Run:
         else:
             count = lists.hypotheses
             metrics = ListMetrics(np.zeros(count, np.float32), np.zeros((count, 10), np.int16))
-        return Tuning(lists, metrics, self.similarities(lists, seen), self.asking(lists, seen))
+        return Tuning(
+            lists,
+            metrics,
+            self.similarities(lists, seen),
+            self.asking(lists, seen),
+            image_tokens(lists, seen.features),
+        )
 
     def look(self, images: Iterable[tuple[Example, object]]) -> Seen:
         """The detector over every image that can be read."""
