@@ -16,6 +16,7 @@ from sightwords.config import Config, WordsConfig  # noqa: E402
 from sightwords.errors import BundleError, ConfigError, InputError  # noqa: E402
 from sightwords.train.augment import network_input  # noqa: E402
 from sightwords.train.backbones import BACKBONES, build_backbone  # noqa: E402
+from sightwords.train.detector import new_network  # noqa: E402
 from sightwords.train.proposals import (  # noqa: E402
     BoxLoop,
     boxes_of,
@@ -249,6 +250,14 @@ def test_an_image_without_proposals_is_named() -> None:
 def test_a_backbone_without_a_map_is_named(config: WordsConfig, tiny_net: Any) -> None:
     with pytest.raises(ConfigError, match="feature_map"):
         new_box_network(config, 4, weights=None, size_px=SIDE)
+
+
+@pytest.mark.parametrize("change", [{"regions": "proposals"}, {"frozen": True}])
+def test_a_grid_does_not_take_settings_for_boxes(
+    change: dict[str, Any], toy_config: WordsConfig, tiny_net: Any
+) -> None:
+    with pytest.raises(ConfigError, match="--proposals"):
+        new_network(replace(toy_config, **change), 4, weights=None, size_px=SIDE)
 
 
 def test_maps_of_the_papers_networks() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from sightwords.config import Config, WordsConfig
-from sightwords.errors import MissingExtraError, require
+from sightwords.errors import ConfigError, MissingExtraError, require
 from sightwords.files import atomic_path
 from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
@@ -97,6 +97,11 @@ def new_network(
     config: WordsConfig, words: int, *, weights: str | None, size_px: int
 ) -> WordNetwork:
     """An untrained detector on a pretrained backbone."""
+    if config.regions != "grid" or config.frozen:
+        raise ConfigError(
+            f"regions is {config.regions!r}, frozen is {config.frozen}; a network over a grid has "
+            "regions = 'grid' and is fine-tuned: for boxes give train words --proposals FILE"
+        )
     torch.manual_seed(config.seed)
     if weights is None and config.backbone in RANDOM_WITHOUT_WEIGHTS:
         log.warning("no weights given: %s starts from random numbers", config.backbone)
