@@ -125,6 +125,23 @@ def test_lists_shards_and_coco_files(photos: Path, tiny_bundle: Path, tmp_path: 
         open_source(str(tmp_path / "empty"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+def test_names_of_any_letters_or_bytes(tiny_bundle: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    names = [os.fsdecode(b"caf\xe9.png"), 'Größe, "zwei"\n犬.png']
+    for name in names:
+        Image.new("RGB", (8, 8), "red").save(photos / name, format="PNG")
+    for out in ("c.jsonl", "c.csv", "c.json", "texts"):
+        assert _batch(photos, tmp_path / out, tiny_bundle) == 0
+    assert names[1] in [record["id"] for record in _lines(tmp_path / "c.jsonl")]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "c.csv").read_text("utf-8"), newline="")))
+    assert names[1] in [row["id"] for row in rows]
+    assert {p.name for p in (tmp_path / "texts").iterdir()} == {
+        name.replace(".png", ".txt") for name in names
+    }
+
+
 def test_two_images_with_one_coco_number_are_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "photos" / name).mkdir(parents=True)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,6 +132,19 @@ def test_bad_options_are_usage_errors(folder: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["caption", str(folder / "red.png"), *options])
     assert caught.value.code == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+def test_names_that_are_no_text(folder: Path, tiny_bundle: Path) -> None:
+    odd = os.fsencode(folder) + b"/caf\xe9.png"
+    shutil.copy(folder / "red.png", os.fsdecode(odd))
+    command = [sys.executable, "-m", "sightwords", "caption", os.fsdecode(odd)]
+    command += ["--bundle", str(tiny_bundle)]
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    plain = subprocess.run(command, capture_output=True, check=True, env=env)
+    assert plain.stdout.startswith(odd + b": ")
+    as_json = subprocess.run([*command, "--json"], capture_output=True, check=True, env=env)
+    assert os.fsencode(json.loads(as_json.stdout)["image"]) == odd
 
 
 def test_no_such_bundle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

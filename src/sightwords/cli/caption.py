@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import io
 import json
 import math
 import sys
@@ -105,6 +106,9 @@ def run(args: argparse.Namespace) -> int:
     for option, value in (("--threads", args.threads), ("--n-best", args.n_best)):
         if value is not None and value < 1:
             args.parser.error(f"{option} {value}: give 1 or more")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Linux lets a name be any bytes: they go out as they came in.
+        sys.stdout.reconfigure(errors="surrogateescape")
     photographs = _photographs(args)
     if not photographs:
         args.parser.error("name at least one photograph, - for a list on stdin, or --samples")
@@ -191,7 +195,8 @@ def _json_line(photograph: str, caption: Caption, n_best: int) -> str:
 
     seconds = {stage: round(value, 5) for stage, value in caption.seconds.items()}
     record = {"image": photograph, **caption_record(caption, n_best=n_best), "seconds": seconds}
-    return json.dumps(record, ensure_ascii=False)
+    odd_name = any("\ud800" <= letter <= "\udfff" for letter in photograph)
+    return json.dumps(record, ensure_ascii=odd_name)
 
 
 def _draw(
