@@ -118,6 +118,9 @@ def test_lists_shards_and_coco_files(photos: Path, tiny_bundle: Path, tmp_path: 
     assert [(item.id, Path(item.image.location).name) for item in source.read()] == [
         ("000000000007", "01.png")
     ]
+    (tmp_path / "tokens.txt").write_text("01.png#0\tA red square .\n")  # a corpus, not a list
+    source = open_source(str(tmp_path / "tokens.txt"), images=str(photos))
+    assert [Path(item.image.location).name for item in source.read()] == ["01.png"]
     assert _batch(str(tmp_path / "s-00.tar"), tmp_path / "r.json", tiny_bundle) == 0
     assert [r["image_id"] for r in json.loads((tmp_path / "r.json").read_text())] == [7, 8]
     (tmp_path / "empty").mkdir()

@@ -61,7 +61,8 @@ def open_source(
         return _listed([path.name], str(path.parent))
     if path.is_file() and path.suffix.lower() in (".txt", ".lst"):
         lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
-        return _listed(lines, images or str(path.parent))
+        if any(is_image_name(line.strip()) for line in lines[:20]):
+            return _listed(lines, images or str(path.parent))
     return _corpus(source, images, on_problem)
 
 
