@@ -193,6 +193,24 @@ def test_missing_captions_are_added_and_the_others_kept(
     assert [line.replace("hund", "dog") for line in kept] == anew
 
 
+@pytest.mark.parametrize("name", ["c.jsonl", "c.json", "c.csv"])
+def test_captions_of_photographs_that_went_away_are_kept(
+    photos: Path, tiny_bundle: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / name
+    (photos / "05-bad.jpg").unlink()
+    _batch(photos, out, tiny_bundle)
+    before = out.read_text().splitlines()
+    (photos / "01.png").unlink()
+    (photos / "00.png").write_bytes((photos / "02.png").read_bytes())
+    (photos / "more" / "00.png").unlink()
+    assert _batch(photos, out, tiny_bundle, "--overwrite", "missing") == 0
+    after = out.read_text().splitlines()
+    bare = [line.strip("[],") for line in after]
+    assert len(after) == len(before) + (name != "c.json")  # image 0 is image 0 in either folder
+    assert {line.strip("[],") for line in before} <= set(bare)
+
+
 def test_text_files_that_are_there(photos: Path, tiny_bundle: Path, tmp_path: Path) -> None:
     out = tmp_path / "texts"
     out.mkdir()

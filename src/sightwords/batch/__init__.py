@@ -8,8 +8,9 @@ outputs    the files that come out
 run        all of it in order
 """
 
+from sightwords.batch.options import BatchOptions, Progress
 from sightwords.batch.outputs import FORMATS, Format, format_of
-from sightwords.batch.run import BatchOptions, Progress, run_batch
+from sightwords.batch.run import run_batch
 from sightwords.batch.sources import Source, open_source
 
 __all__ = [

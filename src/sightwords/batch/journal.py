@@ -60,6 +60,9 @@ class Journal:
     def __contains__(self, image_id: str) -> bool:
         return image_id in self._places
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
     def __len__(self) -> int:
         return len(self._places)
 
