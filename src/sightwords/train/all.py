@@ -70,7 +70,8 @@ STAGES: tuple[Stage[Recipe], ...] = (
         "mert", ("vocabulary", "features", "dmsm", "lists"), lambda r: r.config.mert, mert_stage
     ),
     Stage(
-        "confidence", ("vocabulary", "features", "dmsm", "lists", "mert"),
+        "confidence",
+        ("vocabulary", "calibration", "features", "language", "dmsm", "lists", "mert"),
         lambda r: r.config.mert,
         confidence_stage,
     ),

@@ -26,6 +26,7 @@ from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import Lists
 from sightwords.train.make_lists import detected_words, make_lists
 from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
+from sightwords.train.mert_run import Models, tuning_of_nothing
 from sightwords.train.mert_scores import dmsm_scores
 from sightwords.words.detector import Detector
 
@@ -109,7 +110,19 @@ def confidence_stage(job: Work) -> Figures:
     tuning = _tuning(job, half=1)
     choices = apply_ranker(tuning, ranker)
     cider = tuning.metrics.cider[choices.hypotheses]
-    confidence = fit_confidence(choices, cider, seed=job.recipe.config.mert.seed)
+    job.say(0, None, "images of nothing")
+    config = job.recipe.config
+    nothing = tuning_of_nothing(
+        Models(
+            job.inputs["calibration"] / "words",
+            job.inputs["language"] / "language",
+            job.inputs["dmsm"] / "dmsm" if config.mert.dmsm else None,
+        ),
+        config,
+        threads=job.recipe.threads,
+    )
+    bad = apply_ranker(nothing, ranker)
+    confidence = fit_confidence(choices, cider, bad=bad, seed=config.mert.seed)
     confidence.save(job.folder / "rerank")
     return {
         "images": len(cider),
