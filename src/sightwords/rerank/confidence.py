@@ -4,8 +4,8 @@
 
 A logistic regression on what the re-ranker saw (`confidence_features`), then Platt's scaling; both
 fitted by `train.confidence` on captions with references. A blank wall can look like a certain "blue
-sky" to a word detector; so one more feature says how far the image lies from all that the fit saw
-(`Familiar`). "Good" is a CIDEr-D of at least a stated
+sky" to a word detector; so one more feature says how far the image lies from photographs, towards
+images that show nothing (`Familiar`). "Good" is a CIDEr-D of at least a stated
 threshold against the image's own captions: `confidence.json` says which.
 """
 
@@ -15,7 +15,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ PASSED_ON = (
 SHARPNESS = 4.0
 """Scores deviate by 1 within a list; times this, their softmax shares the lead among the best."""
 STRANGENESS = "strangeness"
+SHRINK = 0.1
+"""What is added to variances, in shares of their mean: there are few images of nothing."""
 USUAL = 0.98
 """The share of the photographs of the fit that are not strange at all."""
 LIMIT = 5.0
@@ -77,30 +79,29 @@ def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, f
 
 @dataclass(frozen=True, eq=False)
 class Familiar:
-    """What the images of the fit look like to the detector's network: D numbers each."""
+    """Tells photographs from images that show nothing, by what the detector's network says.
 
-    centre: npt.NDArray[np.float64]
-    """(D,) mean of the token that describes the whole image."""
-    spread: npt.NDArray[np.float64]
-    """(D,) its deviation."""
+    Fisher's linear discriminant on the D numbers that describe the image as a whole.
+    """
+
+    direction: npt.NDArray[np.float64]
+    """(D,) in which images that show nothing lie; photographs deviate by 1 along it."""
     limit: float
-    """The squared distance that 98 % of them stay within."""
+    """Where 98 % of the photographs stay below."""
 
     @classmethod
-    def of(cls, tokens: npt.NDArray[Any]) -> Familiar:
-        """Of the describing tokens (N, D) of many images."""
-        given = np.asarray(tokens, dtype=np.float64)
-        spread = np.maximum(given.std(axis=0), 1e-6)
-        found = cls(given.mean(axis=0).round(5), spread.round(6), 1.0)
-        return replace(found, limit=float(np.quantile(found.distances(given), USUAL)))
-
-    def distances(self, tokens: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """(N, D) -> (N,) mean squared deviations."""
-        return np.asarray((((tokens - self.centre) / self.spread) ** 2).mean(axis=-1))
+    def of(cls, photographs: npt.NDArray[Any], nothing: npt.NDArray[Any]) -> Familiar:
+        """Of the describing tokens (N, D) of photographs and (B, D) of images of nothing."""
+        seen, empty = (np.asarray(x, dtype=np.float64) for x in (photographs, nothing))
+        within = np.cov(seen, rowvar=False) + np.cov(empty, rowvar=False)
+        within += SHRINK * np.trace(within) / len(within) * np.eye(len(within))
+        direction = np.linalg.solve(within, empty.mean(axis=0) - seen.mean(axis=0))
+        direction /= max(float((seen @ direction).std()), 1e-12)
+        return cls(direction, float(np.quantile(seen @ direction, USUAL)))
 
     def strangeness(self, tokens: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """(N, D) -> (N,) how far beyond the limit: 0 for nearly all photographs."""
-        return np.asarray(np.maximum(self.distances(tokens) / self.limit - 1, 0))
+        return np.asarray(np.maximum(tokens @ self.direction - self.limit, 0))
 
 
 def describing_token(features: FloatArray) -> FloatArray:
@@ -128,7 +129,7 @@ class Confidence:
     reliability: Mapping[str, float] = field(default_factory=dict)
     """Cross-validated, or on other images: `ece`, `images`, `good`, `auc`."""
     familiar: Familiar | None = field(default=None, compare=False)
-    """Where the fit knew the images' features."""
+    """Where the fit knew the images' features, and images that show nothing."""
 
     def __call__(self, features: Mapping[str, float], image: FloatArray | None = None) -> float:
         """The probability that the caption is good; `image` (T, D) is what the network says."""
@@ -167,8 +168,7 @@ class Confidence:
         }
         if self.familiar is not None:
             document["familiar"] = {
-                "centre": self.familiar.centre.tolist(),
-                "spread": self.familiar.spread.tolist(),
+                "direction": self.familiar.direction.tolist(),
                 "limit": self.familiar.limit,
             }
         write_text(path, json.dumps(document, indent=None) + "\n")
@@ -205,12 +205,10 @@ def standardised(
 
 
 def _familiar(reader: Reader) -> Familiar:
-    centre, spread = (
-        np.array(reader.take(n, list), dtype=np.float64) for n in ("centre", "spread")
-    )
-    if centre.shape != spread.shape or centre.ndim != 1 or not (spread > 0).all():
-        raise BundleError(f"{reader.where}: centre and spread do not match; copy the file again")
-    return Familiar(centre, spread, reader.take("limit", float))
+    direction = reader.take("direction", list)
+    if not direction or not all(type(v) in (int, float) and math.isfinite(v) for v in direction):
+        raise BundleError(f"{reader.where}: direction is not a list of numbers; copy it again")
+    return Familiar(np.array(direction, dtype=np.float64), reader.take("limit", float))
 
 
 def _three(reader: Reader, name: str) -> tuple[float, float, float]:

@@ -35,8 +35,6 @@ BAD_WEIGHT = 0.3
 """What all images known to be bad count for together, in shares of the photographs."""
 FOLDS = 5
 RIDGE = 1.0
-STEP = 0.05
-"""The unit of strangeness: so much farther than the limit, in shares of it."""
 FREE = 0.01
 """The ridge of strangeness, which hardly any photograph has: it may weigh as much as it must."""
 Floats = npt.NDArray[np.float64]
@@ -113,9 +111,9 @@ def fit_and_judge(
     values = np.asarray(cider, dtype=np.float64)
     _check(choices, values, bad)
     familiar = None
-    if choices.tokens is not None and (bad is None or bad.tokens is not None):
-        familiar = Familiar.of(choices.tokens)
-        choices, bad = choices.beside(familiar), bad.beside(familiar) if bad else None
+    if bad is not None and choices.tokens is not None and bad.tokens is not None:
+        familiar = Familiar.of(choices.tokens, bad.tokens)
+        choices, bad = choices.beside(familiar), bad.beside(familiar)
     quantile = float(np.quantile(values, 1 - GOOD_SHARE)) if threshold is None else threshold
     at = round(quantile, 2)
     good = values >= at
@@ -127,7 +125,7 @@ def fit_and_judge(
     known_bad = bad.rows if bad is not None else np.empty((0, len(choices.names)))
     means, scales = _moments(choices.rows)
     if familiar is not None:  # 0 for most, so that their own deviation would be no measure
-        means[-1], scales[-1] = 0.0, STEP
+        means[-1], scales[-1] = 0.0, 1.0
     x, nothing = (standardised(r, means, scales) for r in (choices.rows, known_bad))
     folds = np.random.default_rng(seed).permutation(len(x)) % FOLDS
     ridge = np.array([FREE if name == STRANGENESS else RIDGE for name in choices.names])
