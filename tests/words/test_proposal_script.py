@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sightwords.errors import InputError
 from sightwords.types import Box
 from sightwords.words.proposals import read_proposals, write_proposals
 
@@ -42,12 +43,22 @@ def photograph(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_written_reads_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["boxes.jsonl", "boxes.jsonl.gz"])
+def test_what_is_written_reads_back(tmp_path: Path, name: str) -> None:
     boxes = (Box(0.0, 0.25, 0.5, 1.0), Box(1 / 3, 0.0, 2 / 3, 0.5))
-    assert write_proposals(tmp_path / "boxes.jsonl", [("9", boxes), ("none", ())]) == 2
-    found = read_proposals(tmp_path / "boxes.jsonl")
+    assert write_proposals(tmp_path / name, [("9", boxes), ("none", ())]) == 2
+    assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
+    found = read_proposals(tmp_path / name)
     assert found["none"] == ()
     assert found["9"] == (boxes[0], Box(0.3333, 0.0, 0.6667, 0.5))
+
+
+def test_a_cut_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "boxes.jsonl.gz"
+    write_proposals(path, [("9", [Box(0.0, 0.25, 0.5, 1.0)])])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"boxes\.jsonl\.gz: cannot be read"):
+        read_proposals(path)
 
 
 def test_search_and_quality(

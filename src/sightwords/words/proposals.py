@@ -11,8 +11,10 @@ image gradients stand in for it here.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -38,11 +40,16 @@ SMALLEST = 0.05
 def read_proposals(
     path: str | os.PathLike[str], *, limit: int | None = None
 ) -> Mapping[str, tuple[Box, ...]]:
-    """Read JSON lines `{"id": "9", "boxes": [[x0, y0, x1, y1], ...]}`, fractions, best first."""
+    """Read JSON lines `{"id": "9", "boxes": [[x0, y0, x1, y1], ...]}`, fractions, best first.
+
+    Gzipped or not, which the content tells.
+    """
     found: dict[str, tuple[Box, ...]] = {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        raw = Path(path).read_bytes()
+        text = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        lines = text.decode("utf-8").splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); give a proposal file") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -82,9 +89,13 @@ def with_whole_image(boxes: Sequence[Box], *, limit: int) -> FloatArray:
 def write_proposals(
     path: str | os.PathLike[str], proposals: Iterable[tuple[str, Sequence[Box]]]
 ) -> int:
-    """Write the lines that `read_proposals` reads, corners to four digits; returns how many."""
+    """Write the lines that `read_proposals` reads, corners to four digits; returns how many.
+
+    A path that ends in `.gz` is gzipped.
+    """
     count = 0
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with atomic_path(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
         for key, boxes in proposals:
             corners = [[round(c, 4) for c in (b.x0, b.y0, b.x1, b.y1)] for b in boxes]
             file.write(json.dumps({"id": key, "boxes": corners}) + "\n")
