@@ -4,7 +4,7 @@
     python benchmarks/study_kill.py postgresql://me@localhost/empty_database [--judgements 2000]
 
 Scripted judges fetch their page, answer, and send every fifth answer twice. `sightwords study
-serve` is killed again and again, after a random time of at most --life seconds, and started anew.
+serve` is killed again and again, at most --life seconds after its first answer, and started anew.
 A judge whose connection breaks sends the same answer again until it is acknowledged, as
 a person who reloads would. At the end the votes in the database must be exactly the acknowledged
 ones, and no pair may have more than its five. The votes are scripted: the study is a simulated one.
@@ -75,6 +75,7 @@ class Crowd:
         self.acknowledged: dict[int, str] = {}
         """Showing -> the choice whose saving was acknowledged."""
         self.broken = 0
+        self.answers = 0
         self.errors: list[BaseException] = []
 
     def request(self, path: str, form: dict[str, str] | None = None) -> tuple[int, str]:
@@ -88,7 +89,9 @@ class Crowd:
                 else:
                     connection.request("POST", path, urlencode(form))
                 reply = connection.getresponse()
-                return reply.status, reply.read().decode()
+                text = reply.read().decode()
+                self.answers += 1
+                return reply.status, text
             except (OSError, http.client.HTTPException):
                 self.broken += 1
                 time.sleep(0.2)
@@ -135,7 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("where", help="a path that does not exist, or the URL of an empty database")
     parser.add_argument("--judgements", type=int, default=2000)
-    parser.add_argument("--life", type=float, default=3.0, help="longest life in seconds")
+    parser.add_argument("--life", type=float, default=2.0, help="longest life in seconds")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     store, judges = make_study(options.where, options.judgements)
@@ -151,6 +154,9 @@ def main() -> int:
         thread.start()
     lives = random.Random(options.seed + 1)
     while any(thread.is_alive() for thread in threads):
+        before = crowd.answers
+        while crowd.answers == before and any(thread.is_alive() for thread in threads):
+            time.sleep(0.005)  # a slow machine must not kill a server that has served nobody
         time.sleep(lives.uniform(0, options.life))
         server.kill()
         server.process = server.start()
