@@ -106,7 +106,11 @@ class Captioner:
         """Caption a photograph that was looked at before, say with other wishes: no network runs
         over its pixels a second time.
         """
-        return self._from_regions(trace.image, trace.regions, {})
+        return self.from_regions(trace.image, trace.regions)
+
+    def from_regions(self, image: Image, regions: RegionScores) -> Trace:
+        """Caption an upright image whose regions were scored already, together with others say."""
+        return self._from_regions(image, regions, {})
 
     def explain(self, source: ImageSource | Trace) -> Image:
         """Draw the photograph with its caption and a heat map for each content word."""
