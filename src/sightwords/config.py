@@ -345,7 +345,7 @@ class GroundedConfig:
     """Decay of the running average of the weights that is kept."""
     text_share: float = 0.5
     """Share of the captions without images that each epoch sees."""
-    objective: Literal["risk", "listwise"] = "listwise"
+    objective: Literal["risk", "listwise"] = "risk"
     """`risk`: expected CIDEr; `listwise`: cross entropy with a softmax of CIDEr."""
     risk_epochs: int = 6
     """On M-best lists."""
@@ -355,7 +355,7 @@ class GroundedConfig:
     """Sentences of a list that a step sees."""
     risk_rate: float = 1e-4
     """AdamW's on lists, falling likewise."""
-    sharpness: float = 0.3
+    sharpness: float = 1.0
     """What sentence scores are multiplied by before the softmax over the list."""
     length_power: float = 0.0
     """Log-probabilities are divided by (words + 1) to this power: 0 their sum, 1 their mean."""
