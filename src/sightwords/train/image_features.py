@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import ImageError, InputError
+from sightwords.evaluate.ids import canonical_id
 from sightwords.files import atomic_path
 from sightwords.images import decode
 from sightwords.types import Example, FloatArray
@@ -51,7 +52,8 @@ class ImageFeatures:
 
     def __post_init__(self) -> None:
         _check(self)
-        object.__setattr__(self, "places", {name: row for row, name in enumerate(self.ids)})
+        places = {canonical_id(name): row for row, name in enumerate(self.ids)}
+        object.__setattr__(self, "places", places)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,9 +64,9 @@ class ImageFeatures:
         return int(self.features.shape[1]), int(self.features.shape[2])
 
     def rows(self, ids: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Rows of these images, which must all be here."""
+        """Rows of these images, which must all be here; `7` and `000000000007` are the same."""
         try:
-            return np.array([self.places[name] for name in ids], dtype=np.int64)
+            return np.array([self.places[canonical_id(name)] for name in ids], dtype=np.int64)
         except KeyError as error:
             raise InputError(
                 f"no features of image {error.args[0]!r} among {len(self)}; "
