@@ -255,6 +255,20 @@ def test_the_database_itself_refuses_a_sixth(make: Make) -> None:
             connection.execute(sa.insert(schema.showing).values(**values, slot=slot))
 
 
+def test_reading_sees_one_state(make: Make) -> None:
+    """Votes that arrive while results are read belong to the next reading."""
+    store = make()
+    with store.read() as connection:
+        before = read_judges(connection)
+        rehearse(store, before[0], attentive)
+        with store.write() as other:
+            judging.add_judges(other, 1)
+        assert read_judges(connection) == before
+        assert read_ballots(connection) == []
+    assert len(judges_of(store)) == len(before) + 1
+    assert sum(ballots(store).values()) == 5
+
+
 def test_tokens_cannot_be_guessed(make: Make) -> None:
     store = make()
     tokens = [judge.token for judge in judges_of(store)]

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "study_kill.py"
 @pytest.mark.database
 def test_no_acknowledged_vote_is_lost_or_doubled(where: str) -> None:
     command = [sys.executable, str(SCRIPT), where, "--judgements", "60", "--life", "1.5"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     # 10 pairs of 5 votes, and 4 check cases for each of the 5 judges
     assert "70 judgements acknowledged" in done.stdout

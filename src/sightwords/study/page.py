@@ -61,9 +61,8 @@ def message_page(title: str, text: str) -> str:
 
 def _answer(choice: str, text: str, key: str, label: str) -> str:
     return (
-        f"<button name=choice value={choice} class={choice} data-key={key} "
-        f"aria-describedby=key-{choice}><span>{text}</span>"
-        f"<small id=key-{choice}>{label} <kbd>{key}</kbd></small></button>"
+        f"<button name=choice value={choice} class={choice} data-key={key}><span>{text}</span>"
+        f"<small>{label} <kbd>{key}</kbd></small></button>"
     )
 
 
