@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sightwords.config import LanguageConfig
-from sightwords.errors import ConfigError, CorpusError
+from sightwords.errors import ConfigError, CorpusError, VocabularyError
 from sightwords.language.maxent import MaxEnt
 from sightwords.metrics.perplexity import sentence_perplexity
 from sightwords.text.vocabulary import Vocabulary
@@ -181,3 +181,21 @@ def test_the_objective_rises() -> None:
     )  # fmt: skip
     assert len(seen) == CONFIG.epochs
     assert seen[-1] > seen[0] > 16 * math.log(0.5)
+
+
+def test_a_trained_model_goes_on() -> None:
+    data, sets, _ = corpus()
+    model = fit(data, sets)
+    few = encode([["a", "cat", "sleeps"]], [-1], VOCABULARY)  # words of another kind of caption
+    slow = dataclasses.replace(CONFIG, epochs=1, first_square=1e12)
+    same = fit_language(lambda: [few], VOCABULARY, slow, start=model)
+    assert same.table == pytest.approx(model.table, abs=1e-4)
+    assert (same.attribute, same.score) == pytest.approx((model.attribute, model.score))
+    before = model.followers(0).tolist()
+    assert set(before) <= set(same.followers(0).tolist())
+    moved = fit_language(lambda: [few], VOCABULARY, CONFIG, start=model)
+    sentence = ["a", "cat", "sleeps"]
+    assert moved.sentence_log_prob(sentence) > model.sentence_log_prob(sentence)
+    other = dataclasses.replace(VOCABULARY, words=("a", "dog", "cat", "runs", "sits"))
+    with pytest.raises(VocabularyError, match="use the model's own vocabulary"):
+        fit_language(lambda: [few], other, CONFIG, start=model)

@@ -34,7 +34,7 @@ from sightwords.train.all_words import (
 )
 from sightwords.train.sources import source_key
 from sightwords.train.stages import Finished, Progress, Stage, run_stages
-from sightwords.words.artefact import DetectorSpec
+from sightwords.words.artefact import DetectorSpec, sha256_of
 
 STAGES: tuple[Stage[Recipe], ...] = (
     Stage(
@@ -57,7 +57,7 @@ STAGES: tuple[Stage[Recipe], ...] = (
     ),
     Stage(
         "language", ("vocabulary", "detections"),
-        lambda r: (r.config.language, source_key(r.data.text)),
+        lambda r: (r.config.language, source_key(r.data.text), _language_key(r)),
         language_stage,
     ),
     Stage("dmsm", ("vocabulary", "features"), lambda r: r.config.dmsm, dmsm_stage),
@@ -128,3 +128,9 @@ def _base_key(recipe: Recipe) -> str:
     if recipe.config.words.pooling != "noisy_or":
         raise ConfigError('base: needs pooling = "noisy_or" in [words]')
     return DetectorSpec.load(recipe.base).network_sha256
+
+
+def _language_key(recipe: Recipe) -> str:
+    """The language model to go on from, by the sum of its weights."""
+    base = recipe.language_base
+    return "" if base is None else sha256_of(base / "language.npz")

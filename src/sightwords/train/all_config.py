@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from sightwords.bundle import DEFAULT_BUNDLE
 from sightwords.config import PRESETS, Config
 from sightwords.errors import ConfigError
 from sightwords.settings import from_mapping, read_toml
@@ -43,6 +44,9 @@ class DataConfig:
     """At most this share of the images is held out; `held_out_images` of [calibration] at most."""
     language_words: int = 4000
     """Vocabulary of the language model; that of the detector is `size` of [vocabulary]."""
+    language_base: str = ""
+    """A language model directory to go on from, `default` for the one inside the package: it
+    knows grammar that few captions cannot teach, and keeps its own words."""
     cross_fit: Literal["auto", "on", "off"] = "auto"
     """Whether detections for the language model come from two detectors, each trained on one half
     of the images and scoring the other; `auto`: with `base`, or from 10,000 images up. Without,
@@ -77,6 +81,14 @@ class Recipe:
         if not self.data.base:
             return None
         return DEFAULT_DETECTOR if self.data.base == "default" else Path(self.data.base)
+
+    @property
+    def language_base(self) -> Path | None:
+        """The language model to go on from."""
+        if not self.data.language_base:
+            return None
+        named = self.data.language_base
+        return DEFAULT_BUNDLE / "language" if named == "default" else Path(named)
 
 
 def load_recipe(path: str | os.PathLike[str], *, preset: str | None = None) -> Recipe:

@@ -9,6 +9,7 @@ from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.files import atomic_path
+from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.all_split import Figures, Split, Work, learning_examples
@@ -119,7 +120,9 @@ def language_stage(job: Work) -> Figures:
     """Train the language model; writes language/."""
     recipe = job.recipe
     split = Split.load(job.inputs["vocabulary"])
-    vocabulary = load_vocabulary(job.inputs["vocabulary"] / "language.json")
+    start = MaxEnt.load(recipe.language_base) if recipe.language_base else None
+    counted = load_vocabulary(job.inputs["vocabulary"] / "language.json")
+    vocabulary = counted if start is None else start.vocabulary
     model = train_language(
         LanguageSources(
             captions=[lambda: learning_examples(recipe, split)],
@@ -128,9 +131,11 @@ def language_stage(job: Work) -> Figures:
         ),
         vocabulary,
         recipe.config.language,
+        start=start,
         checkpoint=job.folder / "checkpoint.npz",
         on_tokens=lambda done, total: job.say(done, total, "tokens"),
     )
     model.quantised().save(job.folder / "language")
     (job.folder / "checkpoint.npz").unlink(missing_ok=True)
-    return {"words": len(vocabulary), "coverage": round(vocabulary.coverage, 4)}
+    known = sum(n for w, n in zip(counted.words, counted.counts, strict=True) if w in vocabulary)
+    return {"words": len(vocabulary), "coverage": round(known / counted.total_tokens, 4)}

@@ -26,6 +26,7 @@ from sightwords.language.maxent import MaxEnt
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences
+from sightwords.train.language_start import check_start, pairs_of, with_weights
 from sightwords.train.language_state import State, followers_of, load_state, new_state, save_state
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def fit_language(
     sets: AttributeSets = NO_SETS,
     threads: int = 1,
     exact: bool = False,
+    start: MaxEnt | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
     on_tokens: OnTokens | None = None,
@@ -63,12 +65,17 @@ def fit_language(
 
     With `checkpoint`, a file, the state is written there after each epoch, and a run finds its
     way back to it. One thread is reproducible; more share the weights without locks. `exact`
-    follows the exact gradient in place of NCE: the yardstick, V / k times slower. `on_tokens`
+    follows the exact gradient in place of NCE: the yardstick, V / k times slower. `start` is a
+    model of the same words and features to go on from, in place of the frequencies. `on_tokens`
     is told after each block how many tokens of how many are done, all epochs counted.
     """
     counts, bigrams = _count(blocks(), vocabulary)
     identity = _identity(config, vocabulary, counts, sets)
-    state, first = _start(counts, config, checkpoint, identity)
+    if start is not None:
+        config = check_start(start, vocabulary, config)
+        identity = hashlib.sha256(identity.encode() + start.table.tobytes()).hexdigest()
+        bigrams = np.union1d(bigrams, pairs_of(start))
+    state, first = _start(counts, config, checkpoint, identity, start=start)
     noise = noise_words(counts, config)
     for epoch in range(first, config.epochs):
         tokens, objective = 0, 0.0
@@ -173,10 +180,13 @@ def _start(
     config: LanguageConfig,
     checkpoint: str | os.PathLike[str] | None,
     identity: str,
+    *,
+    start: MaxEnt | None,
 ) -> tuple[State, int]:
     if checkpoint is None or not Path(checkpoint).exists():
         log_noise = np.log(smoothed(counts, power=config.noise_power))
-        return new_state(log_noise.astype(np.float32), config), 0
+        state = new_state(log_noise.astype(np.float32), config)
+        return (state if start is None else with_weights(state, start)), 0
     state, epoch, stored = load_state(checkpoint)
     if stored != identity:
         raise ConfigError(
