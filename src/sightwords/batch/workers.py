@@ -67,7 +67,7 @@ def _in_processes(
         flying: deque[Future[Record]] = deque()
         try:
             for item in items:
-                with _one_thread_each():  # a pool starts its processes when work is submitted
+                with one_thread_each():  # a pool starts its processes when work is submitted
                     flying.append(pool.submit(_describe, item))
                 if len(flying) > AHEAD * workers:
                     yield flying.popleft().result()
@@ -83,7 +83,7 @@ def _in_processes(
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Processes started meanwhile do their linear algebra on one thread, as there is one a core.
 
     The libraries read these variables when they are loaded, which no initializer comes before.

@@ -22,6 +22,7 @@ from sightwords.cli import (
     evaluate,
     generate,
     rank,
+    serve,
     study,
     train,
     words,
@@ -29,7 +30,20 @@ from sightwords.cli import (
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import SightwordsError
 
-VERBS = (caption, batch, words, generate, rank, bundle, data, evaluate, study, train, completion)
+VERBS = (
+    caption,
+    batch,
+    serve,
+    words,
+    generate,
+    rank,
+    bundle,
+    data,
+    evaluate,
+    study,
+    train,
+    completion,
+)
 """In the order of `--help`."""
 
 

@@ -1,0 +1,300 @@
+"""The addresses of `sightwords serve`.
+
+    POST /v1/caption   photographs -> captions, words, n-best lists
+    POST /v1/words     photographs -> detected words
+    POST /v1/rank      photographs, sentences -> which sentence fits
+    POST /v1/explain   a photograph -> a figure with a heat map for each content word
+    GET  /             the page (`page.py`)
+    GET  /healthz, /metrics, /openapi.json
+
+A request with one photograph that cannot be read is answered 422; in a request with several, the
+others are answered and that one has `error` in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import StringConstraints
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from sightwords._version import __version__
+from sightwords.web import page, schema
+from sightwords.web.bodies import Body, Held, read_body
+from sightwords.web.engine import MOST_SENTENCES, Job
+from sightwords.web.limits import Limits
+from sightwords.web.metrics import Metrics
+from sightwords.web.problems import TOO_LATE, Problem, Refused
+from sightwords.web.workers import Answer, Pool
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Require = Annotated[
+    list[Word],
+    Query(max_length=20, description="Words that the caption must use; repeatable"),
+]
+Forbid = Annotated[
+    list[Word],
+    Query(max_length=50, description="Words that it must not use; repeatable"),
+]
+Precision = Annotated[
+    float | None, Query(ge=0, le=1, description="The least precision of the words to build on")
+]
+Length = Annotated[
+    int, Query(ge=0, le=MOST_SENTENCES, description="How many of the best sentences to list")
+]
+
+Answered = tuple[Sequence[Job], Sequence[Answer]]
+
+GONE = 499
+"""Nobody reads it: the client has closed the connection."""
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.ErrorAnswer, "description": text}
+    for status, text in {
+        400: "The body is not what its Content-Type says",
+        401: "The server wants a token",
+        403: "Another host's name, or another origin",
+        404: "This server's model cannot do that",
+        408: "The body came too slowly",
+        413: "The body is too large",
+        415: "The body is of another kind",
+        422: "Not an image, too many pixels, or a wish that cannot be met",
+        500: "A fault of the server",
+        503: "Too much to do; `Retry-After` says when to try again",
+        504: "It took too long",
+    }.items()
+}
+
+
+def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool = False) -> FastAPI:
+    """The application, without the guard around it."""
+    held = Held(limits.held_bytes)
+    metrics.watch(waiting=lambda: len(pool.waiting), held=lambda: held.now)
+    app = FastAPI(
+        title="sightwords",
+        version=__version__,
+        description="Captions you can check: every word has a probability, a precision and a "
+        "place in the image.",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+    )
+
+    async def ask(request: Request, make: Callable[[Body], list[Job]]) -> Answered:
+        with held.hold() as hold:
+            jobs = make(await read_body(request, limits, hold))
+            return jobs, await _answers(request, pool, jobs, limits.seconds)
+
+    def takes(body: dict[str, Any], answer: type[Any]) -> dict[str, Any]:
+        return {"openapi_extra": body, "responses": {200: {"model": answer}, **ERRORS}}
+
+    photographs = schema.image_body(limits.images)
+
+    @app.post("/v1/caption", **takes(photographs, schema.CaptionAnswer))
+    async def caption(  # noqa: PLR0917 - FastAPI passes them by name
+        request: Request,
+        require: Require = [],  # noqa: B006 - FastAPI copies it
+        forbid: Forbid = [],  # noqa: B006
+        min_precision: Precision = None,
+        n_best: Length = 5,
+        detail: Annotated[bool, Query(description="Add what the page draws")] = False,
+    ) -> Response:
+        """A caption for each photograph."""
+
+        def jobs(body: Body) -> list[Job]:
+            return [
+                Job(
+                    kind="caption",
+                    name=photograph.name,
+                    data=photograph.data,
+                    require=tuple(require),
+                    forbid=tuple(forbid),
+                    min_precision=min_precision,
+                    n_best=n_best,
+                    detail=detail,
+                )
+                for photograph in _without_sentences(body).photographs
+            ]
+
+        return _listed(*await ask(request, jobs))
+
+    @app.post("/v1/words", **takes(photographs, schema.WordsAnswer))
+    async def words(request: Request, min_precision: Precision = None) -> Response:
+        """The words that the detector stands for, each with its precision and place."""
+
+        def jobs(body: Body) -> list[Job]:
+            return [
+                Job(kind="words", name=p.name, data=p.data, min_precision=min_precision)
+                for p in _without_sentences(body).photographs
+            ]
+
+        return _listed(*await ask(request, jobs))
+
+    @app.post(
+        "/v1/rank",
+        **takes(schema.image_body(limits.images, sentences=limits.sentences), schema.RankAnswer),
+    )
+    async def rank(
+        request: Request,
+        sentence: Annotated[
+            list[Text],
+            Query(description="To rank, besides those of the form; repeatable"),
+        ] = [],  # noqa: B006
+    ) -> Response:
+        """Which of the sentences fits each photograph best?"""
+
+        def jobs(body: Body) -> list[Job]:
+            sentences = (*sentence, *body.sentences)
+            if not 1 <= len(sentences) <= limits.sentences:
+                raise Refused(
+                    Problem(
+                        422,
+                        "invalid",
+                        f"there are {len(sentences)} sentences; give 1 to {limits.sentences}, in "
+                        "the form or in the address: ?sentence=a+dog&sentence=a+cat",
+                    )
+                )
+            return [
+                Job(kind="rank", name=p.name, data=p.data, sentences=sentences)
+                for p in body.photographs
+            ]
+
+        return _listed(*await ask(request, jobs))
+
+    @app.post(
+        "/v1/explain",
+        openapi_extra=schema.image_body(limits.images, several=False),
+        responses={200: {"content": {"image/png": {}}}, **ERRORS},
+        response_class=Response,
+    )
+    async def explain(
+        request: Request,
+        require: Require = [],  # noqa: B006
+        forbid: Forbid = [],  # noqa: B006
+        min_precision: Precision = None,
+    ) -> Response:
+        """The photograph with its caption and a heat map for each content word, as PNG."""
+
+        def jobs(body: Body) -> list[Job]:
+            if len(_without_sentences(body).photographs) > 1:
+                raise Refused(Problem(422, "invalid", "one figure shows one photograph; send one"))
+            photograph = body.photographs[0]
+            return [
+                Job(
+                    kind="explain",
+                    name=photograph.name,
+                    data=photograph.data,
+                    require=tuple(require),
+                    forbid=tuple(forbid),
+                    min_precision=min_precision,
+                )
+            ]
+
+        _, answers = await ask(request, jobs)
+        if isinstance(answers[0], bytes):
+            return Response(answers[0], media_type="image/png")
+        assert isinstance(answers[0], Problem)
+        return problem_response(answers[0])
+
+    @app.get("/healthz", responses={200: {"model": schema.Health}})
+    async def healthz() -> Response:
+        """Up, and the model is loaded."""
+        about = {"version": __version__, "fingerprint": pool.about["fingerprint"]}
+        return JSONResponse({"status": "ok", **about})
+
+    @app.get(
+        "/metrics",
+        responses={200: {"content": {"text/plain": {}}}, 401: ERRORS[401]},
+        response_class=Response,
+    )
+    async def read_metrics() -> Response:
+        """For Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    page.add_page(app, pool.about, limits, wants_token=wants_token)
+    _handle_errors(app)
+    return app
+
+
+async def _answers(
+    request: Request, pool: Pool, jobs: Sequence[Job], seconds: float
+) -> list[Answer]:
+    """Wait for the workers, as long as the client does and the time limit allows."""
+    waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(a) for a in pool.submit(jobs)]
+    answers: asyncio.Future[list[Answer]] = asyncio.gather(*waited)
+    gone: asyncio.Future[None] = asyncio.ensure_future(_until_gone(request))
+    try:
+        both: set[asyncio.Future[Any]] = {answers, gone}
+        done, _ = await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if answers in done:
+            return answers.result()
+        raise ClientDisconnect if gone in done else Refused(TOO_LATE)
+    finally:
+        gone.cancel()
+        answers.cancel()  # what has not begun will not begin
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _without_sentences(body: Body) -> Body:
+    if body.sentences:
+        raise Refused(
+            Problem(422, "invalid", "the form has a text 'sentence'; only /v1/rank takes those")
+        )
+    return body
+
+
+def _listed(jobs: Sequence[Job], answers: Sequence[Answer]) -> Response:
+    """All answers; the problem itself where there is nothing but problems."""
+    problems = [answer for answer in answers if isinstance(answer, Problem)]
+    if len(problems) == len(answers):
+        return problem_response(problems[0])
+    images = [
+        {"name": job.name, **answer.document()} if isinstance(answer, Problem) else answer
+        for job, answer in zip(jobs, answers, strict=True)
+    ]
+    return JSONResponse({"images": images})
+
+
+def problem_response(problem: Problem) -> Response:
+    """As JSON, with `Retry-After` where waiting helps."""
+    after = problem.retry_after_seconds
+    headers = {} if after is None else {"Retry-After": str(after)}
+    return JSONResponse(problem.document(), status_code=problem.status, headers=headers)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return problem_response(error.problem)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = " ".join(str(part) for part in first["loc"][1:2])
+        return problem_response(Problem(422, "invalid", f"{where}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        codes = {404: "not_found", 405: "wrong_method"}
+        message = {
+            404: "there is nothing at this address; /openapi.json lists all",
+            405: f"this address does not take {request.method}",
+        }.get(error.status_code, str(error.detail))
+        problem = Problem(error.status_code, codes.get(error.status_code, "http"), message)
+        response = problem_response(problem)
+        response.headers.update(error.headers or {})
+        return response

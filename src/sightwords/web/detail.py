@@ -1,0 +1,81 @@
+"""What the page draws of one caption: its pieces, every offered word, and their heat maps.
+
+A map is spread over the photograph here, by the same code as the figures of `--explain`, on a
+raster of at most 48 pixels a side; the page only colours and enlarges it.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from sightwords.explain import content_words
+from sightwords.images import fit_size
+from sightwords.pipeline import Trace
+from sightwords.rerank.chooser import sentence_text
+from sightwords.types import DetectedWord, RegionScores
+from sightwords.words.boxes import region_is_inside
+from sightwords.words.detector import Detector
+from sightwords.words.heatmap import spread
+
+MAP_SIDE_PX = 48
+
+
+def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
+    """All that is drawn of one caption."""
+    content = content_words(trace.caption)
+    words = _every_word(trace, detector, content)
+    size = fit_size(*trace.image.size, MAP_SIDE_PX)
+    places = {word: i for i, word in enumerate(detector.vocabulary.words)}
+    return {
+        "size_px": list(trace.image.size),
+        "pieces": _pieces(trace, set(content)),
+        "words": [_document(word, trace.regions, places[word.word], size) for word in words],
+        "map_size_px": list(size),
+        "shown_precision": round(trace.words.threshold, 5),
+    }
+
+
+def _every_word(trace: Trace, detector: Detector, content: list[str]) -> list[DetectedWord]:
+    """Words that were offered, and those of the caption that the detector knows."""
+    offered = {word.word: word for word in trace.words.words}
+    places = {word: i for i, word in enumerate(detector.vocabulary.words)}
+    others = [places[word] for word in content if word in places and word not in offered]
+    return [*offered.values(), *detector.describe(trace.scores, trace.regions, others).words]
+
+
+def _pieces(trace: Trace, content: set[str]) -> list[dict[str, Any]]:
+    """The sentence in parts that make its text when joined; content words name themselves."""
+    tokens = trace.caption.n_best[0].hypothesis.tokens
+    pieces, before = [], ""
+    for count, token in enumerate(tokens, start=1):
+        text = sentence_text(tokens[:count])
+        pieces.append({"text": text[len(before) :], "word": token if token in content else None})
+        before = text
+    return pieces
+
+
+def _document(
+    word: DetectedWord, regions: RegionScores, place: int, size: tuple[int, int]
+) -> dict[str, Any]:
+    box = word.box
+    return {
+        "word": word.word,
+        "prob": round(word.prob, 5),
+        "precision": round(word.precision, 5),
+        "box": None if box is None else [round(v, 4) for v in (box.x0, box.y0, box.x1, box.y1)],
+        **_map(regions, place, size),
+    }
+
+
+def _map(regions: RegionScores, place: int, size: tuple[int, int]) -> dict[str, Any]:
+    """Rows of bytes in base64, 255 at the map's own peak; `peak` is its best region's value."""
+    if regions.corners is None:
+        return {"map": None, "peak": None}
+    region_map = regions.region_probs[..., place]
+    values = spread(region_map, regions.corners, size)
+    levels = np.round(255 * values / max(float(values.max()), 1e-30)).astype(np.uint8)
+    peak = float(region_map[region_is_inside(regions.corners)].max())
+    return {"map": base64.b64encode(levels.tobytes()).decode("ascii"), "peak": round(peak, 5)}

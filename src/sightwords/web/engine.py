@@ -1,0 +1,210 @@
+"""What a worker does: photographs and wishes -> answers that can go out as JSON.
+
+`Engine.answers` takes the photographs that wait together through the network together; all
+that follows is done one by one. It remembers the word scores of the last few photographs by the
+SHA-256 sum of their bytes, never a pixel of them, so that moving a slider costs no network run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from PIL import Image
+
+from sightwords.batch.records import caption_record
+from sightwords.bundle import open_bundle
+from sightwords.errors import BundleError, SightwordsError
+from sightwords.images import decode
+from sightwords.pipeline import Captioner, Trace, load
+from sightwords.rerank.dmsm import Dmsm
+from sightwords.text.ptb import tokenize
+from sightwords.types import DetectedWord, ImageRef, RegionScores
+from sightwords.web.detail import detail
+from sightwords.web.limits import Limits
+from sightwords.web.problems import BROKEN, Problem, problem_of
+from sightwords.words.detector import Detector, pool
+from sightwords.words.offered import Offer
+
+log = logging.getLogger(__name__)
+
+MOST_SENTENCES = 20
+"""The longest n-best list that can be asked for."""
+
+Kind = Literal["caption", "words", "rank", "explain"]
+Document = dict[str, Any]
+Value = Document | bytes
+Seen = tuple[Image.Image, RegionScores]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One photograph and what is wished of it."""
+
+    kind: Kind
+    name: str
+    """What messages call the photograph; never a path that is opened."""
+    data: bytes
+    require: tuple[str, ...] = ()
+    forbid: tuple[str, ...] = ()
+    min_precision: float | None = None
+    n_best: int = 5
+    sentences: tuple[str, ...] = ()
+    detail: bool = False
+    """Whether to add what the page draws: pieces, offered words, heat maps."""
+
+
+class Engine:
+    """A loaded system that answers jobs."""
+
+    def __init__(self, captioner: Captioner, dmsm: Dmsm | None, limits: Limits) -> None:
+        """`dmsm` ranks sentences; without it that kind of job is refused."""
+        if not isinstance(captioner.calibrate, Offer):
+            raise BundleError("this captioner was put together by hand; load it from a bundle")
+        self.captioner, self.dmsm, self.limits = captioner, dmsm, limits
+        self.detector: Detector = captioner.calibrate.detector
+        self._remembered: OrderedDict[bytes, RegionScores] = OrderedDict()
+
+    @classmethod
+    def load(
+        cls,
+        bundle: str | os.PathLike[str] | None = None,
+        *,
+        limits: Limits | None = None,
+        threads: int | None = 1,
+    ) -> Engine:
+        """From a bundle, the default one if none is named."""
+        captioner = load(bundle, threads=threads, n_best=MOST_SENTENCES)
+        with open_bundle(bundle) as opened:
+            there = "dmsm" in opened.manifest.parts
+            dmsm = Dmsm.load(opened.directory / "dmsm", threads=threads) if there else None
+        return cls(captioner, dmsm, limits or Limits())
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Value | Problem]:
+        """One for each job, in order, each as soon as it is there."""
+        for job, seen in zip(jobs, self._look(jobs), strict=True):
+            yield seen if isinstance(seen, Problem) else self._answer(job, *seen)
+
+    def _look(self, jobs: Sequence[Job]) -> list[Seen | Problem]:
+        """Upright images with their word scores; the network runs once for all new ones."""
+        images = [self._decode(job) for job in jobs]
+        sums = [hashlib.sha256(job.data).digest() for job in jobs]
+        fresh: dict[bytes, Image.Image] = {}
+        for key, image in zip(sums, images, strict=True):
+            if key not in self._remembered and isinstance(image, Image.Image):
+                fresh[key] = image
+        try:
+            found = dict(zip(fresh, self.detector.batch(list(fresh.values())), strict=True))
+        except SightwordsError:
+            log.exception("the network failed")
+            return [BROKEN for _ in jobs]
+        known = {key: self._remembered[key] for key in sums if key in self._remembered} | found
+        self._remember(known)
+        return [
+            image if isinstance(image, Problem) else (image, known[key])
+            for image, key in zip(images, sums, strict=True)
+        ]
+
+    def _decode(self, job: Job) -> Image.Image | Problem:
+        try:
+            # The bytes are given, so the name is a name only: nothing is opened.
+            return decode(ImageRef(job.name, data=job.data), max_pixels=self.limits.pixels)
+        except SightwordsError as error:
+            return problem_of(error)
+
+    def _remember(self, known: dict[bytes, RegionScores]) -> None:
+        for key, regions in known.items():
+            self._remembered[key] = regions
+            self._remembered.move_to_end(key)
+        while len(self._remembered) > self.limits.remembered:
+            self._remembered.popitem(last=False)
+
+    def _answer(self, job: Job, image: Image.Image, regions: RegionScores) -> Value | Problem:
+        try:
+            if job.kind == "words":
+                return self._words(job, regions)
+            if job.kind == "rank":
+                return self._rank(job, regions)
+            asked = self.captioner.asking(
+                require=job.require, forbid=job.forbid, min_precision=job.min_precision or 0.0
+            )
+            trace = asked.from_regions(image, regions)
+            if job.kind == "explain":
+                return _png(asked.explain(trace))
+            return self._caption(job, trace)
+        except SightwordsError as error:
+            problem = problem_of(error)
+            if problem is BROKEN:
+                log.exception("could not answer")
+            return problem
+        except Exception:  # a bug of ours must cost one answer, not the worker
+            log.exception("could not answer")
+            return BROKEN
+
+    def _caption(self, job: Job, trace: Trace) -> Document:
+        caption = trace.caption
+        said = {token for ranked in caption.n_best[:1] for token in ranked.hypothesis.tokens}
+        wanted = dict.fromkeys(word.strip().lower() for word in job.require)
+        document = {
+            "name": job.name,
+            **caption_record(caption, n_best=job.n_best),
+            "unmet": [word for word in wanted if word not in said],
+        }
+        if job.detail:
+            document["detail"] = detail(trace, self.detector)
+        return document
+
+    def _words(self, job: Job, regions: RegionScores) -> Document:
+        scores = pool(regions)
+        found = self.detector.calibrate(scores, regions, threshold=job.min_precision)
+        return {
+            "name": job.name,
+            "min_precision": found.threshold,
+            "words": [_word(word) for word in found.words],
+        }
+
+    def _rank(self, job: Job, regions: RegionScores) -> Document | Problem:
+        if self.dmsm is None or regions.features is None:
+            return Problem(404, "no_similarity_model", "this server's bundle has no dmsm/ part")
+        tokens = [tokenize(sentence) for sentence in job.sentences]
+        for sentence, words in zip(job.sentences, tokens, strict=True):
+            if not words:
+                return Problem(422, "invalid", f"{sentence[:60]!r} has no words; leave it out")
+        scores = self.dmsm.score(regions.features, tokens)
+        shares = self.dmsm.shares(scores)
+        # Of equal scores the earlier sentence comes first.
+        order = sorted(range(len(tokens)), key=lambda i: (-float(scores[i]), i))
+        return {
+            "name": job.name,
+            "sentences": [
+                {
+                    "sentence": job.sentences[i],
+                    "place": i,
+                    "score": round(float(scores[i]), 5),
+                    "share": round(float(shares[i]), 5),
+                }
+                for i in order
+            ],
+        }
+
+
+def _word(word: DetectedWord) -> Document:
+    box = word.box
+    return {
+        "word": word.word,
+        "prob": round(word.prob, 5),
+        "precision": round(word.precision, 5),
+        "box": None if box is None else [round(v, 4) for v in (box.x0, box.y0, box.x1, box.y1)],
+    }
+
+
+def _png(picture: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()

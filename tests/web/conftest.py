@@ -1,0 +1,65 @@
+"""A server of eight words, in this process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+import uvicorn
+from starlette.testclient import TestClient
+
+from sightwords.web.engine import Engine
+from sightwords.web.limits import Limits
+from sightwords.web.serve import guarded_app
+
+Running = Callable[[Any], AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session")
+def make_engine(tiny_bundle: Path) -> partial[Engine]:
+    return partial(Engine.load, tiny_bundle)
+
+
+@pytest.fixture(scope="module")
+def client(make_engine: partial[Engine]) -> Iterator[TestClient]:
+    """Against the whole application, its one worker in a thread."""
+    limits = Limits(body_bytes=400_000, pixels=1_000_000, images=4, sentences=5, seconds=20)
+    make = partial(make_engine, limits=limits)
+    with guarded_app(make, workers=0, limits=limits) as app:
+        yield TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+
+
+@contextmanager
+def _running(app: Any) -> Iterator[str]:
+    """A real server on a free port; its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", server_header=False)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert server.started
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def running() -> Running:
+    """Runs an ASGI application on a real port."""
+    return _running
