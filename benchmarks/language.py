@@ -90,7 +90,7 @@ def exact(data: Data, args: argparse.Namespace) -> None:
             config, learning_rate=1.0, first_square=3.0, epochs=4
         ),
         "NCE, unigram noise": dataclasses.replace(
-            config, learning_rate=0.7, first_square=20.0, epochs=16
+            config, learning_rate=1.0, first_square=30.0, epochs=16
         ),
         "NCE, noise by frequency to the power .75": dataclasses.replace(slow, noise_power=0.75),
         "NCE, to the power .5": dataclasses.replace(slow, noise_power=0.5),
