@@ -10,7 +10,7 @@ import numpy as np
 
 from sightwords.bundle import seal
 from sightwords.corpus.splits import half_by_hash
-from sightwords.errors import CorpusError
+from sightwords.errors import CorpusError, InputError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.rerank.dmsm import Dmsm
@@ -122,13 +122,14 @@ def confidence_stage(job: Work) -> Figures:
         threads=job.recipe.threads,
     )
     bad = apply_ranker(nothing, ranker)
-    confidence = fit_confidence(choices, cider, bad=bad, seed=config.mert.seed)
+    figures = {"images": len(cider), "cider": round(float(cider.mean()), 4)}
+    try:
+        confidence = fit_confidence(choices, cider, bad=bad, seed=config.mert.seed)
+    except InputError as error:  # few photographs, all captioned equally well
+        log.warning("captions will have no confidence: %s", error)
+        return figures
     confidence.save(job.folder / "rerank")
-    return {
-        "images": len(cider),
-        "cider": round(float(cider.mean()), 4),
-        "good_from": confidence.threshold,
-    }
+    return figures | {"good_from": confidence.threshold}
 
 
 def bundle_stage(job: Work) -> Figures:
