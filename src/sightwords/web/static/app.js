@@ -1,0 +1,265 @@
+// The page: photographs in, captions with their reasons out. START HERE.
+//
+//   api.js   asks the server      draw.js   the photograph and its heat maps
+//   view.js  answers as elements
+
+import * as api from "./api.js";
+import { draw, drawScale } from "./draw.js";
+import { $, make, showCaption, showRivals, showWords, wordFacts } from "./view.js";
+
+const SLIDER_MS = 150;
+const AT_ONCE = 2;
+
+const state = { settings: null, photos: [], current: null, word: null, timer: 0 };
+
+// ---------------------------------------------------------------- wishes
+
+function wishes() {
+  const words = (id) => [...new Set($(id).value.toLowerCase().split(/[\s,;]+/).filter(Boolean))];
+  return { precision: Number($("precision").value), require: words("require"), forbid: words("forbid") };
+}
+
+const keyOf = (wished) => JSON.stringify(wished);
+
+// ---------------------------------------------------------------- photographs in
+
+async function add(files) {
+  fail(null);
+  const images = [...files].slice(0, 100);
+  if (!images.length) return;
+  const photos = await Promise.all(images.map(prepare));
+  state.photos.push(...photos);
+  $("strip").hidden = state.photos.length < 2;
+  select(photos[0]);
+  const waiting = [...photos];
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (let photo = waiting.shift(); photo; photo = waiting.shift()) await ask(photo);
+    }),
+  );
+}
+
+async function prepare(file) {
+  // A format that this browser cannot show may still be one that the server can read.
+  const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" }).catch(() => null);
+  const url = bitmap ? URL.createObjectURL(file) : null;
+  return { file, bitmap, url, name: file.name || "pasted photograph", answer: null, error: null, key: null };
+}
+
+async function ask(photo) {
+  const wished = wishes();
+  if (photo.key === keyOf(wished)) return;
+  photo.stop?.abort();
+  photo.stop = new AbortController();
+  photo.key = keyOf(wished);
+  busy(photo, true);
+  try {
+    photo.answer = await api.caption(photo.file, wished, photo.stop.signal);
+    photo.error = null;
+    photo.answered = wished;
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    photo.key = null;
+    photo.error = error.message;
+    if (error instanceof api.Unauthorized) $("token-form").hidden = false;
+  }
+  busy(photo, false);
+  showStrip();
+  if (photo === state.current) show();
+}
+
+function busy(photo, is) {
+  if (photo !== state.current) return;
+  $("result").classList.toggle("busy", is);
+  $("status").textContent = is ? `Captioning ${photo.name} …` : "";
+}
+
+// ---------------------------------------------------------------- what is shown
+
+function select(photo) {
+  state.current = photo;
+  state.word = null;
+  showStrip();
+  show();
+  ask(photo);
+}
+
+function choose(word) {
+  state.word = state.word === word ? null : word;
+  showWord();
+}
+
+function fail(message) {
+  $("error").hidden = !message;
+  $("error").textContent = message ?? "";
+}
+
+function show() {
+  const { answer, error, answered } = state.current;
+  fail(error);
+  // Beside a refused wish the last caption stays; a photograph that was never read has none.
+  $("result").hidden = !answer;
+  if (!answer) return;
+  const names = new Set([...answer.detail.words, ...answer.detail.pieces].map((one) => one.word));
+  if (!names.has(state.word)) state.word = null;
+  showCaption(answer, state.word, choose);
+  showWords(answer, answered.precision, state.word, choose);
+  showRivals(answer);
+  showWord();
+}
+
+function showWord() {
+  const { answer, name } = state.current;
+  const word = answer.detail.words.find((one) => one.word === state.word);
+  for (const button of document.querySelectorAll("[data-word]"))
+    button.setAttribute("aria-pressed", String(button.dataset.word === state.word));
+  $("word-facts").textContent = wordFacts(state.word, word, answer.detail.shown_precision);
+  const mapped = Boolean(word?.map);
+  $("scale").hidden = !mapped;
+  $("peak").textContent = mapped ? `${word.peak.toPrecision(2)} in its best region` : "";
+  $("map-of").textContent = mapped
+    ? `Where “${word.word}” was found: light is strong. Press the word again for the photograph.`
+    : "The photograph. Press a word to see where it was found.";
+  $("canvas").setAttribute("aria-label", mapped
+    ? `Heat map of “${word.word}” over ${name}${place(word.box)}`
+    : `${name}: ${answer.caption}`);
+  draw($("canvas"), state.current, word, state.settings);
+}
+
+function place(box) {
+  if (!box) return "";
+  const [across, down] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
+  const side = across < 0.4 ? "left" : across > 0.6 ? "right" : "middle";
+  const height = down < 0.4 ? "top" : down > 0.6 ? "bottom" : "centre";
+  return `, strongest at the ${height}, ${side}`;
+}
+
+function showStrip() {
+  $("strip").replaceChildren(
+    ...state.photos.map((photo) => {
+      const said = photo.error ?? photo.answer?.caption ?? "waiting";
+      const face = photo.url
+        ? make("img", { src: photo.url, alt: `${photo.name}: ${said}` })
+        : make("span", { class: "text" }, photo.name);
+      return make("button", {
+        type: "button",
+        class: photo.error ? "failed" : null,
+        "aria-pressed": String(photo === state.current),
+        onclick: () => select(photo),
+      }, face);
+    }),
+  );
+}
+
+// ---------------------------------------------------------------- what is taken away
+
+async function copy() {
+  const text = state.current.answer.caption;
+  const sentence = `${text[0].toUpperCase()}${text.slice(1)}.`;
+  try {
+    await navigator.clipboard.writeText(sentence);
+    $("status").textContent = `Copied: ${sentence}`;
+  } catch {
+    $("status").textContent = `Your browser does not let this page copy. The text: ${sentence}`;
+  }
+}
+
+function download(blob, name) {
+  const link = make("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function stem() {
+  return state.current.name.replace(/\.[^.]*$/, "") || "photograph";
+}
+
+function downloadJson() {
+  const { detail, ...record } = state.current.answer;
+  const { precision, require, forbid } = state.current.answered;
+  const asked = { min_precision: precision, require, forbid };
+  const text = JSON.stringify({ ...record, size_px: detail.size_px, asked }, null, 1);
+  download(new Blob([text], { type: "application/json" }), `${stem()}.json`);
+}
+
+async function downloadFigure() {
+  $("figure").disabled = true;
+  try {
+    download(await api.figure(state.current.file, state.current.answered), `${stem()}-explained.png`);
+  } catch (error) {
+    fail(error.message);
+  }
+  $("figure").disabled = false;
+}
+
+// ---------------------------------------------------------------- events
+
+function again() {
+  clearTimeout(state.timer);
+  if (state.current) ask(state.current);
+}
+
+function listen() {
+  $("file").addEventListener("change", () => {
+    add($("file").files);
+    $("file").value = "";
+  });
+  $("precision").addEventListener("input", () => {
+    $("precision-value").textContent = Number($("precision").value).toFixed(2);
+    clearTimeout(state.timer);
+    state.timer = setTimeout(again, SLIDER_MS);
+  });
+  $("wishes").addEventListener("submit", (event) => {
+    event.preventDefault();
+    again();
+  });
+  $("wishes").addEventListener("change", again);
+  $("wishes").addEventListener("reset", () => {
+    $("precision-value").textContent = "0.00";
+    setTimeout(again); // after the fields are empty
+  });
+  $("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    api.keepToken($("token").value.trim());
+    $("token-form").hidden = true;
+    again();
+  });
+  $("copy").addEventListener("click", copy);
+  $("json").addEventListener("click", downloadJson);
+  $("figure").addEventListener("click", downloadFigure);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && state.word) choose(state.word);
+  });
+  document.addEventListener("paste", (event) => {
+    if (event.clipboardData?.files.length) add(event.clipboardData.files);
+  });
+  for (const kind of ["dragover", "dragleave", "drop"])
+    document.addEventListener(kind, (event) => {
+      event.preventDefault(); // a miss must not make the browser leave the page
+      $("drop").classList.toggle("over", kind === "dragover");
+      if (kind === "drop") add(event.dataTransfer.files);
+    });
+}
+
+async function start() {
+  listen();
+  try {
+    state.settings = await api.readSettings();
+  } catch (error) {
+    fail(error.message);
+    return;
+  }
+  const { samples, version, fingerprint, words, colours } = state.settings;
+  drawScale($("scale-bar"), colours);
+  $("about").textContent = `sightwords ${version}, ${words} words, bundle ${fingerprint.slice(0, 12)}.`;
+  $("samples").replaceChildren(
+    ...samples.map((name) =>
+      make("button", {
+        type: "button",
+        onclick: () => api.readSample(name).then((file) => add([file])).catch((e) => fail(e.message)),
+      }, make("img", { src: `/samples/${name}`, alt: `Sample: ${name.replace(".jpg", "")}` })),
+    ),
+  );
+}
+
+start();
