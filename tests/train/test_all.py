@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import signal
 import subprocess
@@ -74,7 +75,8 @@ def folder(tmp_path: Path) -> Path:
         pixels = rng.integers(40, 90, (32, 32, 3)).astype(np.uint8)
         pixels[8:16, 16:24] = (230, 10, 10) if colour == "red" else (10, 10, 230)
         Image.fromarray(pixels).save(tmp_path / f"{number:02d}.png")
-        for caption in (f"a {colour} square on a wall", f"there is a {colour} square"):
+        place = ("wall", "floor")[int(rng.integers(2))]  # which nobody can see
+        for caption in (f"a {colour} square on a {place}", f"there is a {colour} square"):
             lines.append(f"{number:02d}.png,{caption}")
     (tmp_path / "squares.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     settings = SETTINGS.format(folder=tmp_path.as_posix())
@@ -106,11 +108,13 @@ def test_killed_resumed_and_used(folder: Path, capsys: pytest.CaptureFixture[str
     assert figures["vocabulary"] == {
         "images": 48, "captions": 96, "calibration": 12, "rerank": 7,
     }  # fmt: skip
-    assert figures["detector"] == {"words": 8, "known": 2}  # a, red
+    assert figures["detector"] == {"words": 9, "known": 2}  # a, red
     assert figures["mert"]["tuning"]["cider"] > 2
     captioner = sightwords.load(folder / "out", threads=1)
     assert "red" in captioner(folder / "00.png").text
-    assert "blue" in captioner(folder / "01.png").text
+    found = captioner(folder / "01.png")
+    assert "blue" in found.text
+    assert math.isnan(found.confidence)  # seven perfect captions: nothing tells good from bad
 
     assert main(command) == 0  # nothing is left to do
     assert capsys.readouterr().err.count("kept from before") == len(STAGES)
