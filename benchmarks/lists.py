@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 
 from sightwords.config import GenerationConfig
+from sightwords.corpus import open_corpus
+from sightwords.evaluate.ids import canonical_id
 from sightwords.language.maxent import MaxEnt
 from sightwords.train.language_data import read_detections
 from sightwords.train.lists import Lists, joined
@@ -51,6 +53,10 @@ def lists_of(args: argparse.Namespace, path: Path) -> Lists:
         print(f"{path}: {len(bare)} images without a word, left out", file=sys.stderr)
         words = [w for name, w in zip(names, words, strict=True) if name not in bare]
         names = [name for name in names if name not in bare]
+    if args.among:
+        known = {canonical_id(e.id) for e in open_corpus(args.among)}
+        kept = [row for row, name in enumerate(names) if canonical_id(name) in known]
+        names, words = [names[row] for row in kept], [words[row] for row in kept]
     if args.images:
         names, words = names[: args.images], words[: args.images]
     config = GenerationConfig(m_best=args.m, beam_width=args.beam_width, coverage=args.coverage)
@@ -84,6 +90,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minimum-prob", type=float, default=0.15)
     parser.add_argument("--keep-prob", type=float, default=1.0, help="default: --minimum-prob")
     parser.add_argument("--detector", type=Path, help="its directory, for calibrated precisions")
+    parser.add_argument("--among", nargs="+", help="only images of this corpus")
     parser.add_argument("--images", type=int, default=0, help="the first so many of each file")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--backend", default="auto", choices=("auto", "numpy", "numba", "exact"))

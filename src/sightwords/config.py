@@ -473,7 +473,7 @@ PRESETS: Mapping[str, Config] = {
             weight_average=0.999,
         ),
         language=LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3),
-        generation=GenerationConfig(coverage=4),
+        generation=GenerationConfig(coverage=2),
         dmsm=DmsmConfig(
             gamma=20.0,
             learned_gamma=True,

@@ -202,6 +202,7 @@ def _check_parts(detector: Detector) -> None:
     size, words, grid = spec.input.size_px, spec.words, spec.grid
     expected: dict[str, tuple[int | None, ...]] = {
         "region_logits": (None, grid.rows, grid.columns, words),
+        "features": (None, None, None),
     }
     if spec.pooling == "whole_image":
         expected["image_logits"] = (None, words)
