@@ -25,6 +25,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,7 +91,9 @@ class Bench:
         self, table: ImageTable, settings: dict[str, str], *, teachers: Sequence[str] = ()
     ) -> WordNetwork:
         """Train a network that begins as every other one does, whatever its seed."""
-        parsed = {k: v if v.isalpha() else json.loads(v) for k, v in settings.items()}
+        parsed: dict[str, Any] = {
+            k: v if v.isalpha() else json.loads(v) for k, v in settings.items()
+        }
         config = dataclasses.replace(KEPT, **parsed)
         taught = Teachers([self.load(n) for n in teachers]) if teachers else None
         targets = caption_targets(table.captions, self.vocabulary, labels=config.labels)

@@ -99,7 +99,7 @@ def test_new_words_are_learned_and_known_ones_kept(base: Path, tmp_path: Path) -
         assert (red > 0.5) == (number % 2 == 0)
         assert (blue > 0.5) == (number % 2 == 1)
         peak = np.unravel_index(regions.region_probs[..., number % 2].argmax(), (4, 4))
-        assert peak == (1, 2)  # and it knows where
+        assert tuple(map(int, peak)) == (1, 2)  # and it knows where
     exported = pool(detector(Image.open(tmp_path / "0.png").convert("RGB"))).image_probs
     assert table.probs(*head)[0] == pytest.approx(exported, abs=2e-3)
 
