@@ -19,6 +19,7 @@ refuses a row of a test set that was scored before.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import time
@@ -56,15 +57,12 @@ from sightwords.train.make_lists import detected_words, make_lists, with_precisi
 from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
 from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib  # type: ignore[import-not-found,no-redef]
-
 TUNE = "coco-val"
 """The only set on which anything is fitted."""
 OFFERED, KEPT = 0.15, 0.05
 """Words of the first probability are offered to the language model, of the second kept."""
+RESTARTS = 6
+"""Of MERT."""
 LONGEST = 30
 """Words of a sampled sentence; longer ones are cut."""
 
@@ -114,6 +112,8 @@ class Plan:
     """By name, by set: the folder with scores.npz and, for a DMSM, features.npz."""
     systems: tuple[System, ...]
     coverage: int = 2
+    tune_images: int = 0
+    """MERT sees so many images of its half, the first by id; 0: all."""
     seed: int = 0
     """Of drawn references, sampled sentences and MERT."""
 
@@ -125,6 +125,7 @@ def read_plan(path: Path) -> Plan:
         return {k: at(v) for k, v in value.items()} if isinstance(value, dict) else here / value
 
     here = path.parent
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     paths = ("language", "dmsm", "grounded", "weights", "calibration", "captions")
     return Plan(
@@ -140,6 +141,7 @@ def read_plan(path: Path) -> Plan:
             for name, one in content["rows"].items()
         ),
         coverage=content.get("coverage", 2),
+        tune_images=content.get("tune_images", 0),
         seed=content.get("seed", 0),
     )
 
@@ -213,6 +215,8 @@ class Work:
             and name not in bare
             and (images != TUNE or half_of(name) == system.tune_half)
         ]
+        if images == TUNE and self.plan.tune_images:
+            kept = kept[: self.plan.tune_images]
         names = [detections.names[row] for row in kept]
         return make_lists(
             names,
@@ -270,7 +274,10 @@ class Work:
             began = time.perf_counter()
             tuning = self.tuning(system, TUNE, measured=True)
             config = MertConfig(
-                objective=system.objective, dmsm=system.dmsm is not None, seed=self.plan.seed
+                objective=system.objective,
+                dmsm=system.dmsm is not None,
+                restarts=RESTARTS,
+                seed=self.plan.seed,
             )
             found = tune_ranker(tuning, config)
             found = with_values(found, {"tuning": (tuning, apply_ranker(tuning, found))})
