@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -28,14 +28,19 @@ GAP_PX = 12
 
 
 def explain(
-    image: Image.Image, caption: Caption, regions: RegionScores, vocabulary: Sequence[str]
+    image: Image.Image,
+    caption: Caption,
+    regions: RegionScores,
+    vocabulary: Sequence[str],
+    *,
+    closed_class: Collection[str] = CLOSED_CLASS,
 ) -> Image.Image:
     """Draw the figure; `vocabulary` names the last axis of the regions' probabilities."""
     if regions.corners is None:
         raise InputError("these region scores have no corners; take them from a Detector")
     places = {word: place for place, word in enumerate(vocabulary)}
     detected = {word.detected.word: word.detected for word in caption.words}
-    words = content_words(caption)
+    words = content_words(caption, closed_class=closed_class)
     unknown = [word for word in words if word not in places]
     panels = [_caption_panel(image, caption, unknown)]
     for word in words:
@@ -56,10 +61,10 @@ def explain(
     return _page(panels)
 
 
-def content_words(caption: Caption) -> list[str]:
+def content_words(caption: Caption, *, closed_class: Collection[str] = CLOSED_CLASS) -> list[str]:
     """Words of the chosen sentence outside the closed class, in its order, each once."""
     tokens = caption.n_best[0].hypothesis.tokens if caption.n_best else caption.text.split()
-    return [word for word in dict.fromkeys(tokens) if word not in CLOSED_CLASS]
+    return [word for word in dict.fromkeys(tokens) if word not in closed_class]
 
 
 def _label(word: str, found: DetectedWord | None) -> str:

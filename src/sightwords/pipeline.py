@@ -19,7 +19,7 @@ Each arrow is one stage, loaded from a model bundle; this module only puts them 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -31,6 +31,7 @@ from sightwords.bundle import open_bundle
 from sightwords.config import Config
 from sightwords.errors import InputError
 from sightwords.images import ImageSource, decode
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordScores
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Captioner:
     """The words of the detector, in the order of the regions' probabilities."""
     fingerprint: str = ""
     """Of the bundle: a sum over all its files."""
+    closed_class: Collection[str] = CLOSED_CLASS
+    """Words of its language that say nothing of an image."""
 
     @overload
     def __call__(self, source: ImageSource) -> Caption: ...
@@ -117,7 +120,13 @@ class Captioner:
         from sightwords.explain import explain
 
         trace = source if isinstance(source, Trace) else self.trace(source)
-        return explain(trace.image, trace.caption, trace.regions, self.vocabulary)
+        return explain(
+            trace.image,
+            trace.caption,
+            trace.regions,
+            self.vocabulary,
+            closed_class=self.closed_class,
+        )
 
     def asking(
         self,
@@ -197,6 +206,7 @@ def load(
             chooser,
             vocabulary=detector.vocabulary.words,
             fingerprint=opened.manifest.fingerprint,
+            closed_class=generator.model.vocabulary.closed_class,
         )
     return captioner.asking(require=require, forbid=forbid, min_precision=min_precision)
 

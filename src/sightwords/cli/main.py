@@ -7,6 +7,7 @@ line itself is wrong. stdout is data, stderr is talk.
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import sys
@@ -70,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = build_parser().parse_args(argv)
+    _write_utf8()
     logging.basicConfig(
         level=logging.INFO if args.verbose else logging.WARNING,
         format="sightwords: %(message)s",
@@ -92,6 +94,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("sightwords: interrupted", file=sys.stderr)
         return 130
     return code
+
+
+def _write_utf8() -> None:
+    """Data is UTF-8 whatever the locale; what a terminal cannot show becomes a question mark."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
+        if out.isatty():
+            out.reconfigure(errors="replace")
+        else:
+            out.reconfigure(encoding="utf-8")
 
 
 if __name__ == "__main__":

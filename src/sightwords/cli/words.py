@@ -6,14 +6,13 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import BundleError, ImageError
 from sightwords.samples import sample_paths
-from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Box, DetectedWord, DetectedWords
 
 if TYPE_CHECKING:
@@ -106,10 +105,12 @@ def _detect(
     else:
         found = detector.describe(scores, regions, asked)
     every = asked is not None
-    line = _json_line(photograph, found) if args.json else _line(photograph, found, every=every)
+    closed = detector.vocabulary.closed_class
+    shown = found.words if every else _content(found, closed)
+    line = _json_line(photograph, found, closed) if args.json else _line(photograph, shown, every)
     print(line, flush=True)
     if args.heatmap:
-        _draw(photograph, image, regions, detector, found, every=every, args=args)
+        _draw(photograph, image, regions, detector, shown, args=args)
 
 
 def _draw(
@@ -117,15 +118,14 @@ def _draw(
     image: Image.Image,
     regions: RegionScores,
     detector: Detector,
-    found: DetectedWords,
+    shown: Sequence[DetectedWord],
     *,
-    every: bool,
     args: argparse.Namespace,
 ) -> None:
     from sightwords.files import atomic_path
     from sightwords.words.heatmap import detected_heatmap
 
-    for word in found.words if every else _content(found):
+    for word in shown:
         index = detector.vocabulary.index(word.word)
         picture = detected_heatmap(image, regions, index, word)
         with atomic_path(args.heatmap / _picture_name(photograph, word.word, args)) as path:
@@ -137,7 +137,8 @@ def _picture_name(photograph: str, word: str, args: argparse.Namespace) -> str:
     stem = Path(photograph).stem
     same = [p for p in dict.fromkeys(args.photographs) if Path(p).stem == stem]
     number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
-    return f"{stem}{number}-{re.sub(r'[^0-9A-Za-z]+', '_', word)}.png"
+    name = re.sub(r"\W+", "_", word)  # letters of any script stay: für and fur are two pictures
+    return f"{stem}{number}-{name}.png"
 
 
 def _asked(words: str | None, detector: Detector) -> list[int] | None:
@@ -148,30 +149,30 @@ def _asked(words: str | None, detector: Detector) -> list[int] | None:
     return [detector.vocabulary.index(name) for name in names]
 
 
-def _line(photograph: str, found: DetectedWords, *, every: bool) -> str:
+def _line(photograph: str, shown: Sequence[DetectedWord], as_given: bool) -> str:
     """Likeliest first; words the user named, in the user's order."""
-    words = found.words if every else sorted(_content(found), key=lambda w: (-w.prob, w.word))
+    words = shown if as_given else sorted(shown, key=lambda w: (-w.prob, w.word))
     return f"{photograph}: {', '.join(f'{w.word} {w.prob:.0%}' for w in words)}"
 
 
-def _content(found: DetectedWords) -> list[DetectedWord]:
-    return [word for word in found.words if word.word not in CLOSED_CLASS]
+def _content(found: DetectedWords, closed_class: Collection[str]) -> list[DetectedWord]:
+    return [word for word in found.words if word.word not in closed_class]
 
 
-def _json_line(photograph: str, found: DetectedWords) -> str:
-    words = [_json_word(word) for word in found.words]
+def _json_line(photograph: str, found: DetectedWords, closed_class: Collection[str]) -> str:
+    words = [_json_word(word, word.word in closed_class) for word in found.words]
     record = {"image": photograph, "threshold": found.threshold, "words": words}
     return json.dumps(record, ensure_ascii=False)
 
 
-def _json_word(word: DetectedWord) -> dict[str, object]:
+def _json_word(word: DetectedWord, closed_class: bool) -> dict[str, object]:
     return {
         "word": word.word,
         "prob": round(word.prob, 5),
         "precision": round(word.precision, 5),
         "raw_score": round(word.raw_score, 5),
         "box": _corners(word.box),
-        "closed_class": word.word in CLOSED_CLASS,
+        "closed_class": closed_class,
     }
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sightwords.errors import InputError, VocabularyError
 from sightwords.language.features import FloatArray, IntArray, attribute_set
-from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary import Vocabulary
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -117,7 +117,7 @@ def pose(
     required = np.array(sorted({vocabulary.ids[w] for w in asked.required}), dtype=np.int32)
     once = np.zeros(size, dtype=np.bool_)
     if not asked.repeats:
-        once = ~_mask(CLOSED_CLASS, vocabulary)
+        once = ~_mask(vocabulary.closed_class, vocabulary)
     forbidden = _mask(asked.forbidden, vocabulary)
     forbidden[vocabulary.unknown_id] = True
     return Problem(

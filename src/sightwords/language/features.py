@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary import Vocabulary
 
 IntArray = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
@@ -140,8 +140,8 @@ def attribute_set(
 ) -> Attributes:
     """Detected words and their probabilities -> the attribute set of section 4.1.
 
-    The 15 closed-class words and words outside the vocabulary are left out; of a word given
-    twice the larger probability counts.
+    Closed-class words and words outside the vocabulary are left out; of a word given twice the
+    larger probability counts.
 
     >>> words = Vocabulary(("a", "dog", "cat"), (3, 2, 1), 6)
     >>> found = attribute_set({"a": 0.9, "cat": 0.5, "dog": 1.0, "zebra": 0.9}, words)
@@ -151,7 +151,7 @@ def attribute_set(
     pairs = detected.items() if isinstance(detected, Mapping) else detected
     best: dict[int, float] = {}
     for word, prob in pairs:
-        if word in vocabulary.ids and word not in CLOSED_CLASS:
+        if word in vocabulary.ids and word not in vocabulary.closed_class:
             best[vocabulary.ids[word]] = max(prob, best.get(vocabulary.ids[word], SMALLEST_PROB))
     ids = sorted(best)
     return Attributes(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +21,7 @@ from sightwords.errors import BundleError, InputError
 from sightwords.rerank.confidence import CONFIDENCE_NAME, Confidence, confidence_features
 from sightwords.rerank.features import DOUBT, candidates_of
 from sightwords.rerank.linear import Given, Ints, Ranker, Ranking
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import (
     Caption,
@@ -62,6 +63,10 @@ class Chooser:
     grounded: SecondModel | None = None
     vocabulary: Sequence[str] = field(default=(), repr=False)
     """The detector's words, for `doubtful_log_prob`."""
+    closed_class: Collection[str] = field(default=CLOSED_CLASS, repr=False)
+    """Words that say nothing of an image."""
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Words that a caption does not write in lower case."""
     n_best: int = 5
     """Sentences that a caption keeps, with their scores."""
 
@@ -86,6 +91,8 @@ class Chooser:
         folder = Path(directory)
         ranker = Ranker.load(folder / "rerank")
         words = folder / "words" / "vocabulary.json"
+        spoken = folder / "language" / "vocabulary.json"
+        language = load_vocabulary(spoken) if spoken.is_file() else None
         has_confidence = (folder / "rerank" / CONFIDENCE_NAME).is_file()
         return cls(
             ranker,
@@ -95,6 +102,8 @@ class Chooser:
             if ranker.needs("grounded")
             else None,
             load_vocabulary(words).words if words.is_file() else (),
+            language.closed_class if language else CLOSED_CLASS,
+            language.written if language else {},
             n_best,
         )
 
@@ -102,7 +111,8 @@ class Chooser:
         self, m_best: MBest, detected: DetectedWords, scores: WordScores, regions: RegionScores
     ) -> Caption:
         """The caption that fits the image, with its rivals, the words it uses, its confidence."""
-        candidates = candidates_of(m_best, detected, self._known(scores))
+        known = self._known(scores)
+        candidates = candidates_of(m_best, detected, known, closed_class=self.closed_class)
         ranking = self.ranker.rank(candidates, self._given(m_best, detected, regions))
         best = m_best.hypotheses[int(ranking.order[0])]
         confidence = (
@@ -111,7 +121,7 @@ class Chooser:
             else math.nan
         )
         return Caption(
-            text=sentence_text(best.tokens),
+            text=sentence_text([self.written.get(word, word) for word in best.tokens]),
             confidence=confidence,
             words=_shown(best, detected),
             n_best=_ranked(m_best, ranking, self.n_best),

@@ -23,7 +23,7 @@ holds an image's list as numbers, whichever numbering they come in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,16 +90,20 @@ class Candidates:
 
 
 def candidates_of(
-    m_best: MBest, detected: DetectedWords, known: Mapping[str, float] | None = None
+    m_best: MBest,
+    detected: DetectedWords,
+    known: Mapping[str, float] | None = None,
+    *,
+    closed_class: Collection[str] = CLOSED_CLASS,
 ) -> Candidates:
     """An M-best list as numbers: detected words first, then others in order of appearance.
 
     `known` adds words that were not offered, with their probabilities, for `doubtful_log_prob`.
     """
-    found = {w.word: (w.prob, w.precision) for w in detected.words if w.word not in CLOSED_CLASS}
+    found = {w.word: (w.prob, w.precision) for w in detected.words if w.word not in closed_class}
     offered = len(found)
     for word, prob in (known or {}).items():
-        if word not in found and word not in CLOSED_CLASS:
+        if word not in found and word not in closed_class:
             found[word] = (prob, prob)
     numbers = {word: number for number, word in enumerate(found)}
     flat = [w for h in m_best.hypotheses for w in h.tokens]
@@ -114,7 +118,7 @@ def candidates_of(
         probs=worth[:, 0],
         precisions=worth[:, 1],
         offered=np.arange(len(found)) < offered,
-        closed=np.array([word in CLOSED_CLASS for word in numbers], dtype=np.bool_),
+        closed=np.array([word in closed_class for word in numbers], dtype=np.bool_),
     )
 
 

@@ -28,7 +28,7 @@ from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.files import write_text
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.runtime import Network
-from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import DetectedWords, FloatArray
 from sightwords.words.artefact import sha256_of
@@ -203,7 +203,8 @@ class Grounded:
             if isinstance(words, DetectedWords)
             else words
         )
-        known = {w: p for w, p in probs.items() if w in self.vocabulary and w not in CLOSED_CLASS}
+        closed = self.vocabulary.closed_class
+        known = {w: p for w, p in probs.items() if w in self.vocabulary and w not in closed}
         return shown_words(
             [self.vocabulary.ids[word] for word in known],
             list(known.values()),

@@ -23,7 +23,8 @@ CLOSED_CLASS = (
     "to", "an", "at", "are", "next", "that", "it",
 )  # fmt: skip
 """The 15 most frequent closed-class words, in the order of the paper's footnote (section 4.1):
-they are taken out of the detected words, since nearly every image has them."""
+they are taken out of the detected words, since nearly every image has them. A vocabulary of another
+language names its own."""
 
 UNKNOWN = "<unk>"
 
@@ -85,6 +86,10 @@ class Vocabulary:
     """Occurrences of all words there, those left out included."""
     pos: tuple[str, ...] | None = None
     """(V,) coarse part of speech, once tagged (see `sightwords.text.pos`)."""
+    closed_class: tuple[str, ...] = CLOSED_CLASS
+    """Words of its language that say nothing of an image; they need not be among `words`."""
+    written: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """How captions spell a word that they do not write in lower case: `mann` -> `Mann`."""
     ids: Mapping[str, int] = field(init=False, repr=False, compare=False)
     """Word -> its place, 0 to V - 1: the column of the detector."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from sightwords.errors import VocabularyError
 from sightwords.files import write_text
 from sightwords.text.ptb import TOKENIZER
-from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
 
 FORMAT = "sightwords-vocabulary"
 VERSION = 1
@@ -57,7 +57,21 @@ def to_json(vocabulary: Vocabulary) -> str:
     lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
     return (
         f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "tokenizer": "{TOKENIZER}",\n'
-        f'  "total_tokens": {vocabulary.total_tokens},\n  "words": [\n{lines}\n  ]\n}}\n'
+        f'  "total_tokens": {vocabulary.total_tokens},\n{_language(vocabulary)}'
+        f'  "words": [\n{lines}\n  ]\n}}\n'
+    )
+
+
+def _language(vocabulary: Vocabulary) -> str:
+    """What is not as in lower-case English, a key a line."""
+    said: dict[str, object] = {}
+    if vocabulary.closed_class != CLOSED_CLASS:
+        said["closed_class"] = vocabulary.closed_class
+    if vocabulary.written:
+        said["written"] = dict(sorted(vocabulary.written.items()))
+    return "".join(
+        f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)},\n"
+        for key, value in said.items()
     )
 
 
@@ -84,8 +98,20 @@ def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
         if not (isinstance(row[0], str) and _is_count(row[1]) and isinstance(row[-1], int | str)):
             raise VocabularyError(f"{name}: {row!r}; expected [word, count] or [word, count, tag]")
     pos = tuple(row[2] for row in rows) if widths == {3} else None
+    closed, written = content.get("closed_class", CLOSED_CLASS), content.get("written", {})
+    if (
+        not isinstance(closed, list | tuple)
+        or not isinstance(written, dict)
+        or not all(isinstance(word, str) for word in (*closed, *written.values()))
+    ):
+        raise VocabularyError(
+            f"{name}: 'closed_class' is no list of words, or 'written' no object of them; "
+            "build the vocabulary again"
+        )
     try:
-        return Vocabulary(tuple(r[0] for r in rows), tuple(r[1] for r in rows), total, pos)
+        return Vocabulary(
+            tuple(r[0] for r in rows), tuple(r[1] for r in rows), total, pos, tuple(closed), written
+        )
     except VocabularyError as error:
         raise VocabularyError(f"{name}: {error}") from error
 

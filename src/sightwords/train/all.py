@@ -16,6 +16,7 @@ import shutil
 from pathlib import Path
 
 from sightwords.errors import BundleError, ConfigError
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.train.all_config import Recipe
 from sightwords.train.all_language import detections_stage, language_stage
 from sightwords.train.all_rerank import (
@@ -40,12 +41,14 @@ STAGES: tuple[Stage[Recipe], ...] = (
     Stage(
         "vocabulary", (),
         lambda r: (data_key(r), r.config.vocabulary, r.data.language_words,
-                   r.data.held_out_share, r.config.calibration.held_out_images),
+                   r.data.held_out_share, r.config.calibration.held_out_images,
+                   *_language_of(r)),
         vocabulary_stage,
     ),
     Stage(
         "detector", ("vocabulary",),
-        lambda r: (r.config.words, r.config.images, _base_key(r), r.data.weights, r.data.form),
+        lambda r: (r.config.words, r.config.images, _base_key(r), r.data.weights, r.data.form,
+                   *([] if r.data.base_words else [r.data.base_words])),
         detector_stage,
     ),
     Stage("calibration", ("vocabulary", "detector"), lambda r: "", calibration_stage),
@@ -119,6 +122,13 @@ def _without_grounded(recipe: Recipe) -> Recipe:
         mert=dataclasses.replace(config.mert, grounded=False),
     )
     return dataclasses.replace(recipe, config=changed)
+
+
+def _language_of(recipe: Recipe) -> tuple[object, ...]:
+    """What is not as in lower-case English."""
+    data = recipe.data
+    plain = data.closed_class == CLOSED_CLASS and not data.keep_capitals
+    return () if plain else (data.closed_class, data.keep_capitals)
 
 
 def _base_key(recipe: Recipe) -> str:

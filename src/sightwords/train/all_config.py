@@ -22,6 +22,7 @@ from sightwords.bundle import DEFAULT_BUNDLE
 from sightwords.config import PRESETS, Config
 from sightwords.errors import ConfigError
 from sightwords.settings import from_mapping, read_toml
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR
 
 
@@ -47,6 +48,14 @@ class DataConfig:
     language_base: str = ""
     """A language model directory to go on from, `default` for the one inside the package: it
     knows grammar that few captions cannot teach, and keeps its own words."""
+    base_words: bool = True
+    """Whether words that the base detector knows start from its weights; false for captions of
+    another language, whose words mean other things (German *hat* is no hat)."""
+    closed_class: tuple[str, ...] = CLOSED_CLASS
+    """Words of the captions' language that say nothing of an image: articles, prepositions. They
+    are no detections, and no words that a sentence is asked to mention (section 4.1)."""
+    keep_capitals: bool = False
+    """Whether captions spell words as those trained on do (German *Hund*), not in lower case."""
     cross_fit: Literal["auto", "on", "off"] = "auto"
     """Whether detections for the language model come from two detectors, each trained on one half
     of the images and scoring the other; `auto`: with `base`, or from 10,000 images up. Without,

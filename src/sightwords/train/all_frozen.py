@@ -20,25 +20,25 @@ FOLD_SALT = "fold"
 
 def frozen_detector(job: Work, base: Path, vocabulary: Vocabulary, split: Split) -> Figures:
     """Train the last layer on all training images; writes words/."""
-    table = regions_of(job, base, split)
+    table, known = regions_of(job, base, split), _known(job, base)
     head = train_head(
         table,
         vocabulary,
-        known_words(base),
+        known,
         job.recipe.config.words,
         captions_per_image=job.recipe.config.vocabulary.captions_per_image,
         progress=lambda report: job.say(report.step, report.steps, "steps"),
     )
     write_frozen(base, job.folder / "words", vocabulary, job.recipe.config, head=head)
-    known = known_words(base)
-    return {"words": len(vocabulary), "known": sum(word in known for word in vocabulary.words)}
+    count = sum(word in known for word in vocabulary.words) if known else 0
+    return {"words": len(vocabulary), "known": count}
 
 
 def frozen_folds(
     job: Work, base: Path, vocabulary: Vocabulary, split: Split
 ) -> tuple[list[str], FloatArray]:
     """Ids and out-of-fold scores (N, V) of the training images: two heads, each on one half."""
-    table = regions_of(job, base, split)
+    table, known = regions_of(job, base, split), _known(job, base)
     fold = np.array([half_by_hash(name, salt=FOLD_SALT) for name in table.ids])
     scores = np.empty((len(table), len(vocabulary)), dtype=np.float32)
     for half in (0, 1):
@@ -48,13 +48,17 @@ def frozen_folds(
         head = train_head(
             table.select(seen.tolist()),
             vocabulary,
-            known_words(base),
+            known,
             job.recipe.config.words,
             captions_per_image=job.recipe.config.vocabulary.captions_per_image,
             progress=lambda report: job.say(report.step, report.steps, "steps of a half"),
         )
         scores[unseen] = table.select(unseen.tolist()).probs(*head)
     return list(table.ids), scores
+
+
+def _known(job: Work, base: Path) -> Vocabulary | None:
+    return known_words(base) if job.recipe.data.base_words else None
 
 
 def regions_of(job: Work, base: Path, split: Split) -> RegionTable:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.files import write_text
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+from sightwords.text.written import written_forms
 from sightwords.train.all_split import Figures, Split, Work, learning_examples, rerank_examples
 from sightwords.train.calibration import calibrate_detector
 from sightwords.train.image_features import ImageFeatures, detector_features
@@ -41,12 +43,11 @@ def vocabulary_stage(job: Work) -> Figures:
             "better some hundreds"
         )
     counts = WordCounts.of_captions(captions)
-    save_vocabulary(
-        Vocabulary.of_counts(counts, size=config.vocabulary.size), job.folder / "words.json"
-    )
-    save_vocabulary(
-        Vocabulary.of_counts(counts, size=data.language_words), job.folder / "language.json"
-    )
+    for name, size in (("words", config.vocabulary.size), ("language", data.language_words)):
+        vocabulary = Vocabulary.of_counts(counts, size=size)
+        written = written_forms(captions, vocabulary.words) if data.keep_capitals else {}
+        vocabulary = replace(vocabulary, closed_class=data.closed_class, written=written)
+        save_vocabulary(vocabulary, job.folder / f"{name}.json")
     count = min(config.calibration.held_out_images, int(data.held_out_share * len(set(ids))))
     held = hold_out(ids, count)
     if data.validation:
@@ -145,12 +146,12 @@ def features_stage(job: Work) -> Figures:
         detector,
         learned.image_probs[rows],
     )
-    ids = [canonical_id(i) for i in judged.features.ids]
-    _save_scores(job.folder / "rerank-scores.npz", ids, detector, judged.image_probs)
-    return {"learned": len(learned.features), "rerank": len(ids)}
+    names = [canonical_id(i) for i in judged.features.ids]
+    _save_scores(job.folder / "rerank-scores.npz", names, detector, judged.image_probs)
+    return {"learned": len(learned.features), "rerank": len(names)}
 
 
-def _save_scores(path: Path, ids: list[str], detector: Detector, scores: np.ndarray) -> None:  # type: ignore[type-arg]
+def _save_scores(path: Path, ids: list[str], detector: Detector, scores: np.ndarray) -> None:
     from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 
     write_word_scores(path, WordScoreTable(tuple(ids), detector.vocabulary.words, scores))

@@ -39,13 +39,16 @@ KNOWN_PACE = 0.1
 def train_head(
     table: RegionTable,
     vocabulary: Vocabulary,
-    old: Vocabulary,
+    old: Vocabulary | None,
     config: WordsConfig,
     *,
     captions_per_image: int = 5,
     progress: Progress | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """The new last layer: weight (C, V), bias (V,). Reproducible: order and dropout by seed."""
+    """The new last layer: weight (C, V), bias (V,). Reproducible: order and dropout by seed.
+
+    `old` are the words of the old layer that mean the same here; None: none of them does.
+    """
     targets = torch.from_numpy(
         caption_targets(
             table.captions, vocabulary,
@@ -55,7 +58,7 @@ def train_head(
     torch.manual_seed(config.seed)
     head = first_head(table, vocabulary, old, config)
     dropout = nn.Dropout(config.dropout)
-    known = torch.tensor([word in old for word in vocabulary.words])
+    known = torch.tensor([old is not None and word in old for word in vocabulary.words])
     pace = torch.where(known, KNOWN_PACE, 1.0)
     rate = config.learning_rate * config.head_rate
     optimizer = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=config.weight_decay)
@@ -94,7 +97,7 @@ def _paced(optimizer: torch.optim.Optimizer, head: nn.Linear, pace: Tensor) -> N
 
 
 def first_head(
-    table: RegionTable, vocabulary: Vocabulary, old: Vocabulary, config: WordsConfig
+    table: RegionTable, vocabulary: Vocabulary, old: Vocabulary | None, config: WordsConfig
 ) -> nn.Linear:
     """Known words as they were; new ones small and seldom, as the authors start all."""
     head = nn.Linear(table.old_weight.shape[0], len(vocabulary))
@@ -102,7 +105,7 @@ def first_head(
     nn.init.constant_(head.bias, config.initial_bias)
     with torch.no_grad():
         for place, word in enumerate(vocabulary.words):
-            if word in old:
+            if old is not None and word in old:
                 column = old.ids[word]
                 head.weight[place] = torch.from_numpy(table.old_weight[:, column].copy())
                 head.bias[place] = float(table.old_bias[column])

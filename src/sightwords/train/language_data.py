@@ -20,7 +20,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.language.arrays import Sets, Text
 from sightwords.language.features import SMALLEST_PROB, FloatArray, IntArray
 from sightwords.text.ptb import tokenize_all
-from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.types import Example
 
 Offsets = npt.NDArray[np.int64]
@@ -174,7 +174,7 @@ class Detections:
 
     def attribute_sets(self, vocabulary: Vocabulary) -> AttributeSets:
         """Closed-class words and words outside the language model's vocabulary are left out."""
-        usable = [w if w not in CLOSED_CLASS else "" for w in self.words]
+        usable = [w if w not in vocabulary.closed_class else "" for w in self.words]
         ids = np.array([vocabulary.ids.get(w, -1) for w in usable], dtype=np.int32)[self.columns]
         kept = ids >= 0
         rows, ids = self.rows[kept], ids[kept]

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from sightwords.errors import InputError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.files import atomic_path
+from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Hypothesis, MBest
 
 FORMAT = 1
@@ -63,6 +64,8 @@ class Lists:
     """(N,) the T of section 4.2 that was reached."""
     minimum_prob: float = 0.15
     """Detected words of at least this probability were offered to the language model."""
+    closed_class: tuple[str, ...] = CLOSED_CLASS
+    """Of the language model's vocabulary."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -147,6 +150,7 @@ class Lists:
             log_probs=self.log_probs[hypotheses],
             coverage=self.coverage[chosen],
             minimum_prob=self.minimum_prob,
+            closed_class=self.closed_class,
         )
 
     def best(self, m: int, scores: npt.NDArray[Any] | None = None) -> Lists:
@@ -200,6 +204,7 @@ class Lists:
                 log_prob_steps=_steps_down(self.log_probs, self.offsets),
                 coverage=self.coverage,
                 minimum_prob=np.array(self.minimum_prob, dtype=np.float32),
+                closed_class=np.array(self.closed_class),
             )
 
     @classmethod
@@ -226,6 +231,7 @@ class Lists:
             log_probs=_summed_down(stored["log_prob_steps"], offsets),
             coverage=stored["coverage"],
             minimum_prob=float(stored["minimum_prob"]),
+            closed_class=tuple(np.asarray(stored.get("closed_class", CLOSED_CLASS)).tolist()),
         )
 
 
@@ -261,7 +267,14 @@ def joined(parts: Sequence[Lists]) -> Lists:
         name: starts_of(np.concatenate([np.diff(getattr(part, name)) for part in parts]))
         for name in ("word_offsets", "offsets", "token_offsets")
     }
-    return Lists(ids=ids, words=parts[0].words, minimum_prob=parts[0].minimum_prob, **arrays)
+    first = parts[0]
+    return Lists(
+        ids=ids,
+        words=first.words,
+        minimum_prob=first.minimum_prob,
+        closed_class=first.closed_class,
+        **arrays,
+    )
 
 
 def merged(first: Lists, second: Lists) -> Lists:

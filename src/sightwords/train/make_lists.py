@@ -20,7 +20,7 @@ from sightwords.config import GenerationConfig
 from sightwords.errors import InputError
 from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import MaxEnt
-from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.language_data import Detections
 from sightwords.train.lists import Lists, in_chunks, offered_words, starts_of
@@ -71,7 +71,8 @@ def detected_words(
     `detections` may hold words below `minimum_prob`: they are kept, but not offered, unless the
     image has fewer than three others. `precisions` (D,) belong to the detections.
     """
-    usable = np.array([vocabulary.ids.get(w, -1) if w not in CLOSED_CLASS else -1
+    closed = vocabulary.closed_class
+    usable = np.array([vocabulary.ids.get(w, -1) if w not in closed else -1
                        for w in detections.words], dtype=np.int64)  # fmt: skip
     ids = usable[detections.columns]
     kept = np.flatnonzero(ids >= 0)
@@ -150,11 +151,11 @@ def make_lists(
         parts.append(part)
         if progress:
             progress(sum(len(p.counts) for p in parts), len(words))
-    model_words = tuple(MaxEnt.load(language).words)
+    vocabulary = MaxEnt.load(language).vocabulary
     return Lists(
         ids=np.array(list(names)),
         splits=np.array([splits] * len(names) if isinstance(splits, str) else list(splits)),
-        words=model_words,
+        words=vocabulary.words,
         word_offsets=starts_of(np.array([len(image.ids) for image in words])),
         word_ids=np.concatenate([image.ids for image in words]).astype(np.uint16),
         word_probs=np.concatenate([image.probs for image in words]),
@@ -165,6 +166,7 @@ def make_lists(
         log_probs=np.concatenate([part.log_probs for part in parts]),
         coverage=np.array([t for part in parts for t in part.coverage], dtype=np.uint8),
         minimum_prob=minimum_prob,
+        closed_class=vocabulary.closed_class,
     )
 
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from sightwords.errors import InputError
 from sightwords.rerank.features import Candidates, sentence_features
-from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.train.lists import Lists, offered_words
 from sightwords.types import FloatArray
 
@@ -21,7 +20,7 @@ Given = Mapping[str, npt.NDArray[np.float32]]
 
 def image_candidates(lists: Lists) -> Iterator[Candidates]:
     """Each image's list as `rerank.features` takes it."""
-    closed = np.array([word in CLOSED_CLASS for word in lists.words], dtype=np.bool_)
+    closed = np.array([word in lists.closed_class for word in lists.words], dtype=np.bool_)
     for image in range(len(lists)):
         low, high = int(lists.offsets[image]), int(lists.offsets[image + 1])
         first, last = int(lists.token_offsets[low]), int(lists.token_offsets[high])

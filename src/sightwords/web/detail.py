@@ -25,7 +25,8 @@ MAP_SIDE_PX = 48
 
 def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
     """All that is drawn of one caption."""
-    content = content_words(trace.caption)
+    closed = detector.vocabulary.closed_class
+    content = content_words(trace.caption, closed_class=closed)
     words = _every_word(trace, detector, content)
     size = fit_size(*trace.image.size, MAP_SIDE_PX)
     places = {word: i for i, word in enumerate(detector.vocabulary.words)}
@@ -48,12 +49,12 @@ def _every_word(trace: Trace, detector: Detector, content: list[str]) -> list[De
 
 def _pieces(trace: Trace, content: set[str]) -> list[dict[str, Any]]:
     """The sentence in parts that make its text when joined; content words name themselves."""
-    tokens = trace.caption.n_best[0].hypothesis.tokens
-    pieces, before = [], ""
+    tokens, said = trace.caption.n_best[0].hypothesis.tokens, trace.caption.text
+    pieces, before = [], 0
     for count, token in enumerate(tokens, start=1):
-        text = sentence_text(tokens[:count])
-        pieces.append({"text": text[len(before) :], "word": token if token in content else None})
-        before = text
+        end = len(sentence_text(tokens[:count]))  # as long as what is said, capitals aside
+        pieces.append({"text": said[before:end], "word": token if token in content else None})
+        before = end
     return pieces
 
 

@@ -132,6 +132,7 @@ class Detector:
             self.vocabulary.words,
             threshold=threshold,
             minimum_content_words=self.config.minimum_content_words,
+            closed_class=self.vocabulary.closed_class,
         )
         return self._described(scores, precisions, regions, chosen, threshold)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import DetectedWord, DetectedWords, RegionScores, WordScores
 from sightwords.words.detector import Detector
 
@@ -32,8 +31,8 @@ class Offer:
 
     def __call__(self, scores: WordScores, regions: RegionScores) -> DetectedWords:
         """Most precise first, then by probability, then by word; with boxes."""
-        vocabulary = self.detector.vocabulary.words
-        places = [i for i, w in enumerate(vocabulary) if w in self.known and w not in CLOSED_CLASS]
+        vocabulary, closed = self.detector.vocabulary.words, self.detector.vocabulary.closed_class
+        places = [i for i, w in enumerate(vocabulary) if w in self.known and w not in closed]
         ranked = sorted(places, key=lambda i: (-scores.image_probs[i], vocabulary[i]))
         likely = [i for i in ranked if scores.image_probs[i] >= self.minimum_prob]
         # Precision costs more than probability: it is asked of the few, not of all words.
