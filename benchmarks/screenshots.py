@@ -40,7 +40,7 @@ def desk(browser: Browser, address: str, folder: Path, *, dark: bool) -> None:
         viewport={"width": 1120, "height": 1000}, color_scheme="dark" if dark else "light"
     )
     caption_sample(page, address, "coffee" if dark else "cat")
-    page.locator("#caption button.known").first.click()
+    page.locator("button[data-word=plate], button[data-word=cat]").first.click()
     if dark:
         page.locator("#rivals summary").nth(1).click()
     name = "page-dark.png" if dark else "page-light.png"
@@ -55,7 +55,7 @@ def phone(browser: Browser, address: str, folder: Path) -> None:
     )
     page = context.new_page()
     caption_sample(page, address, "rocket")
-    page.locator("#caption button.known").last.tap()
+    page.locator("button[data-word=tower], #caption button.known").first.tap()
     page.locator("figure").scroll_into_view_if_needed()
     page.screenshot(path=folder / "page-phone.png", full_page=True)
     context.close()

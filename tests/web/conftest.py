@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -28,6 +29,26 @@ Running = Callable[[Any], AbstractContextManager[str]]
 @pytest.fixture(scope="session")
 def make_engine(tiny_bundle: Path) -> partial[Engine]:
     return partial(Engine.load, tiny_bundle)
+
+
+class Similar:
+    """Stands for the similarity model, which a bundle of eight words has no use for."""
+
+    def score(self, features: Any, sentences: Any) -> Any:
+        return np.array([float(len(words)) / 10 for words in sentences])
+
+    def shares(self, scores: Any) -> Any:
+        return scores / scores.sum()
+
+
+@pytest.fixture(scope="session")
+def make_ranking_engine(make_engine: partial[Engine]) -> Callable[[], Engine]:
+    def make() -> Engine:
+        engine = make_engine()
+        engine.dmsm = Similar()  # type: ignore[assignment]
+        return engine
+
+    return make
 
 
 @pytest.fixture(scope="module")

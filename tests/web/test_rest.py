@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,36 +135,23 @@ def test_rank_without_a_similarity_model(client: TestClient) -> None:
     assert (answer.status_code, code(answer)) == (404, "no_similarity_model")
 
 
-def test_rank(make_engine: partial[Engine]) -> None:
-    class Similar:
-        def score(self, features: Any, sentences: Any) -> Any:
-            import numpy as np
-
-            return np.array([float(len(words)) / 10 for words in sentences])
-
-        def shares(self, scores: Any) -> Any:
-            return scores / scores.sum()
-
-    def make() -> Engine:
-        engine = make_engine()
-        engine.dmsm = Similar()  # type: ignore[assignment]
-        return engine
-
-    with guarded_app(make, workers=0) as app:
+def test_rank(make_ranking_engine: Callable[[], Engine]) -> None:
+    with guarded_app(make_ranking_engine, workers=0) as app:
         client = TestClient(app, base_url="http://localhost")
-        answer = client.post(
-            "/v1/rank?sentence=a+dog",
-            files=files(picture()),
-            data={"sentence": ["A red bus, here.", "cats"]},
-        )
+
+        def rank(*sentences: str) -> Any:
+            return client.post(
+                "/v1/rank", files=files(picture()), data={"sentence": list(sentences)}
+            )
+
+        answer = rank("a dog", "A red bus, here.", "cats")
         RankAnswer.model_validate(answer.json())
         ranked = answer.json()["images"][0]["sentences"]
         assert [s["place"] for s in ranked] == [1, 0, 2]
         assert ranked[0]["sentence"] == "A red bus, here."
-        mute = client.post("/v1/rank?sentence=...", files=files(picture()))
-        assert (mute.status_code, code(mute)) == (422, "invalid")
-        none = client.post("/v1/rank", files=files(picture()))
-        assert (none.status_code, code(none)) == (422, "invalid")
+        for wrong in ([], ["..."], ["a dog " * 400], ["a dog", ""]):
+            refused = rank(*wrong)
+            assert (refused.status_code, code(refused)) == (422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -235,14 +223,21 @@ def test_a_form_with_something_else(client: TestClient) -> None:
     "query",
     [
         "min_precision=2", "min_precision=nan", "n_best=-1", "n_best=1000", "n_best=x",
-        "require=", "require=zebra", "require=dog&forbid=dog", "detail=perhaps",
-        f"forbid={'x' * 41}",
+        "require=", "detail=perhaps", f"forbid={'x' * 41}",
     ],
 )  # fmt: skip
-def test_wishes_that_cannot_be_met(client: TestClient, query: str) -> None:
+def test_values_out_of_bounds(client: TestClient, query: str) -> None:
     answer = client.post(f"/v1/caption?{query}", files=files(picture()))
-    assert answer.status_code == 422
-    assert code(answer) in ("invalid", "unknown_word")
+    assert (answer.status_code, code(answer)) == (422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("require=zebra", "unknown_word"), ("require=dog&forbid=dog", "conflict")],
+)
+def test_wishes_that_cannot_be_met(client: TestClient, query: str, expected: str) -> None:
+    answer = client.post(f"/v1/caption?{query}", files=files(picture()))
+    assert (answer.status_code, code(answer)) == (409, expected)
 
 
 def test_a_clients_path_is_a_label(client: TestClient, tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from sightwords.web.problems import TOO_LATE, Problem, Refused
 from sightwords.web.workers import Answer, Pool
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=40)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Require = Annotated[
     list[Word],
     Query(max_length=20, description="Words that the caption must use; repeatable"),
@@ -63,9 +62,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         403: "Another host's name, or another origin",
         404: "This server's model cannot do that",
         408: "The body came too slowly",
+        409: "Wishes that contradict each other, or a word that this model does not know",
         413: "The body is too large",
         415: "The body is of another kind",
-        422: "Not an image, too many pixels, or a wish that cannot be met",
+        422: "Not an image, too many pixels, or a value out of bounds",
         500: "A fault of the server",
         503: "Too much to do; `Retry-After` says when to try again",
         504: "It took too long",
@@ -142,26 +142,15 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
     )
     async def rank(
         request: Request,
-        sentence: Annotated[
-            list[Text],
-            Query(description="To rank, besides those of the form; repeatable"),
-        ] = [],  # noqa: B006
     ) -> Response:
         """Which of the sentences fits each photograph best?"""
 
         def jobs(body: Body) -> list[Job]:
-            sentences = (*sentence, *body.sentences)
-            if not 1 <= len(sentences) <= limits.sentences:
-                raise Refused(
-                    Problem(
-                        422,
-                        "invalid",
-                        f"there are {len(sentences)} sentences; give 1 to {limits.sentences}, in "
-                        "the form or in the address: ?sentence=a+dog&sentence=a+cat",
-                    )
-                )
+            if not body.sentences:
+                message = "there is no sentence; add texts 'sentence' (curl -F 'sentence=a dog')"
+                raise Refused(Problem(422, "invalid", message))
             return [
-                Job(kind="rank", name=p.name, data=p.data, sentences=sentences)
+                Job(kind="rank", name=p.name, data=p.data, sentences=body.sentences)
                 for p in body.photographs
             ]
 
@@ -227,8 +216,9 @@ async def _answers(
 ) -> list[Answer]:
     """Wait for the workers, as long as the client does and the time limit allows."""
     waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(a) for a in pool.submit(jobs)]
-    answers: asyncio.Future[list[Answer]] = asyncio.gather(*waited)
-    gone: asyncio.Future[None] = asyncio.ensure_future(_until_gone(request))
+    answers = asyncio.gather(*waited)
+    gone = asyncio.ensure_future(_until_gone(request))
+    answers.add_done_callback(_noticed)
     try:
         both: set[asyncio.Future[Any]] = {answers, gone}
         done, _ = await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -238,6 +228,12 @@ async def _answers(
     finally:
         gone.cancel()
         answers.cancel()  # what has not begun will not begin
+
+
+def _noticed(answers: asyncio.Future[list[Answer]]) -> None:
+    """Nobody waits for cancelled answers any more; asyncio would log each as an error."""
+    if not answers.cancelled():
+        answers.exception()
 
 
 async def _until_gone(request: Request) -> None:

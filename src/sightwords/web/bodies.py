@@ -9,6 +9,7 @@ Every limit is checked while the bytes arrive, not after.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from starlette.requests import Request
 
 from sightwords.web.limits import MEGABYTE, Limits
 from sightwords.web.problems import BUSY, Problem, Refused
+from sightwords.web.schema import LONGEST_SENTENCE, SAYS_SOMETHING
 
 LONGEST_SENTENCE_BYTES = 4096
 LONGEST_NAME = 100
@@ -156,7 +158,7 @@ async def _body(form: FormData) -> Body:
         if name == "image" and isinstance(value, UploadFile):
             photographs.append(Photograph(_label(value.filename), await value.read()))
         elif name == "sentence" and isinstance(value, str):
-            sentences.append(value)
+            sentences.append(_sentence(value))
         else:
             kind = "a file" if isinstance(value, UploadFile) else "a text"
             raise Refused(
@@ -170,6 +172,13 @@ async def _body(form: FormData) -> Body:
     if not photographs:
         raise Refused(Problem(422, "no_image", "the form has no file 'image'; add at least one"))
     return Body(tuple(photographs), tuple(sentences))
+
+
+def _sentence(text: str) -> str:
+    if len(text) > LONGEST_SENTENCE or not re.search(SAYS_SOMETHING, text):
+        message = f"the sentence {text[:60]!r} is too long, or has no words; mend or leave it out"
+        raise Refused(Problem(422, "invalid", message))
+    return text
 
 
 def _label(name: str | None) -> str:

@@ -49,7 +49,7 @@ def problem_of(error: SightwordsError) -> Problem:
     if isinstance(error, ImageError):
         return Problem(422, "unreadable_image", str(error))
     if isinstance(error, VocabularyError):
-        return Problem(422, "unknown_word", str(error))
+        return Problem(409, "unknown_word", str(error))
     if isinstance(error, InputError):
-        return Problem(422, "invalid", str(error))
+        return Problem(409, "conflict", str(error))
     return BROKEN

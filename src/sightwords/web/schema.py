@@ -6,6 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+LONGEST_SENTENCE = 1000
+SAYS_SOMETHING = "[A-Za-z0-9]"
+"""What the text of a sentence to rank must hold somewhere."""
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -158,15 +162,21 @@ def image_body(limits_images: int, *, several: bool = True, sentences: int = 0) 
     images = {"type": "array", "items": binary, "minItems": 1, "maxItems": most}
     properties: dict[str, Any] = {"image": images}
     if sentences:
-        text = {"type": "string", "minLength": 1, "maxLength": 1000}
-        properties["sentence"] = {"type": "array", "items": text, "maxItems": sentences}
+        text = {"type": "string", "maxLength": LONGEST_SENTENCE, "pattern": SAYS_SOMETHING}
+        properties["sentence"] = {
+            "type": "array",
+            "items": text,
+            "minItems": 1,
+            "maxItems": sentences,
+        }
     form = {
         "type": "object",
-        "required": ["image"],
+        "required": list(properties),
         "properties": properties,
         "additionalProperties": False,
     }
     content: dict[str, Any] = {"multipart/form-data": {"schema": form}}
-    for kind in ("image/jpeg", "image/png", "image/webp", "application/octet-stream"):
-        content[kind] = {"schema": binary}
+    if not sentences:  # a bare photograph has no room for them
+        for kind in ("image/jpeg", "image/png", "image/webp", "application/octet-stream"):
+            content[kind] = {"schema": binary}
     return {"requestBody": {"required": True, "content": content}}

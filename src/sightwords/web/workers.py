@@ -68,6 +68,8 @@ class Waiting:
     def add(self, tickets: Sequence[Ticket]) -> None:
         """All or none; raises `Refused` where they do not fit."""
         with self._changed:
+            if len(self._tickets) + len(tickets) > self._limit:  # those who went away make room
+                self._tickets = deque(t for t in self._tickets if not t.answer.cancelled())
             if self._closed or len(self._tickets) + len(tickets) > self._limit:
                 raise Refused(BUSY)
             self._tickets.extend(tickets)

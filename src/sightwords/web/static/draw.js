@@ -33,7 +33,7 @@ export function drawScale(canvas, colours) {
 }
 
 function fit([width, height]) {
-  const share = Math.min(1, LONGER_SIDE_PX / Math.max(width, height));
+  const share = LONGER_SIDE_PX / Math.max(width, height);
   return [Math.max(1, Math.round(width * share)), Math.max(1, Math.round(height * share))];
 }
 

@@ -1,0 +1,171 @@
+"""Clients that go away, send half, send slowly or come in crowds, against a real server."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from sightwords.web.engine import Engine, Job
+from sightwords.web.limits import Limits
+from sightwords.web.serve import guarded_app
+
+Running = Callable[[Any], AbstractContextManager[str]]
+PHOTOGRAPH = Image.new("RGB", (32, 32), "red")
+
+
+def photograph() -> bytes:
+    stream = io.BytesIO()
+    PHOTOGRAPH.save(stream, "PNG")
+    return stream.getvalue()
+
+
+class Gated(Engine):
+    """Answers when the gate is open."""
+
+    gate = threading.Event()
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        self.gate.wait(30)
+        yield from super().answers(jobs)
+
+
+@pytest.fixture
+def server(make_engine: partial[Engine], running: Running) -> Iterator[str]:
+    limits = Limits(queue=4, seconds=5, batch=2)
+
+    def make() -> Engine:
+        engine = make_engine(limits=limits)
+        return Gated(engine.captioner, engine.dmsm, limits)
+
+    Gated.gate.set()
+    with guarded_app(make, workers=0, limits=limits) as app, running(app) as address:
+        yield address
+    Gated.gate.set()
+
+
+def ask(address: str, body: bytes, path: str = "/v1/words") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
+    connection.request("POST", path, body, {"content-type": "image/png"})
+    answer = connection.getresponse()
+    found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    connection.close()
+    return found
+
+
+def metric(address: str, name: str) -> float:
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def raw(address: str, text: bytes) -> socket.socket:
+    parts = urlsplit(address)
+    assert parts.hostname is not None
+    found = socket.create_connection((parts.hostname, parts.port or 80), timeout=20)
+    found.sendall(text.replace(b"HOST", parts.netloc.encode()))
+    return found
+
+
+HALF = (
+    b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
+    b"Content-Length: 100000\r\n\r\n" + b"x" * 5000
+)
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_half_a_body_and_then_nobody(server: str) -> None:
+    for _ in range(20):
+        raw(server, HALF).close()
+    assert ask(server, photograph())[0] == 200
+    eventually(lambda: metric(server, "sightwords_held_bytes") == 0)
+
+
+def test_half_a_body_and_then_silence(server: str) -> None:
+    slow = raw(server, HALF)
+    assert ask(server, photograph())[0] == 200  # others do not wait for it
+    answer = slow.recv(4096)
+    assert b" 408 " in answer
+    if b"too_slow" not in answer:
+        answer += slow.recv(4096)
+    assert b"too_slow" in answer
+    slow.close()
+
+
+def test_garbage_is_no_request(server: str) -> None:
+    with raw(server, b"\x16\x03\x01 hello\r\n\r\n") as found:
+        assert b"400" in found.recv(4096)
+    assert ask(server, photograph())[0] == 200
+
+
+def test_a_crowd_gets_answers_or_503(server: str) -> None:
+    Gated.gate.clear()
+    found: Counter[int] = Counter()
+    after: list[str] = []
+
+    def one() -> None:
+        status, headers, _ = ask(server, photograph())
+        found[status] += 1
+        if status == 503:
+            after.append(headers["retry-after"])
+
+    crowd = [threading.Thread(target=one) for _ in range(20)]
+    for thread in crowd:
+        thread.start()
+    eventually(lambda: found[503] >= 13)
+    Gated.gate.set()
+    for thread in crowd:
+        thread.join(30)
+    assert set(found) == {200, 503}
+    assert found[200] + found[503] == 20
+    assert 4 <= found[200] <= 7  # what waited, and what was being worked on
+    assert set(after) == {"2"}
+    assert ask(server, photograph())[0] == 200
+
+
+def test_clients_that_leave_make_room(server: str) -> None:
+    Gated.gate.clear()
+    body = photograph()
+    head = b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    first = raw(server, whole)  # taken by the worker
+    eventually(lambda: metric(server, "sightwords_batch_photographs_count") == 1)
+    others = [raw(server, whole) for _ in range(4)]
+    eventually(lambda: metric(server, "sightwords_waiting_photographs") == 4)
+    assert ask(server, body)[0] == 503
+    for one in (first, *others):
+        one.close()
+    eventually(
+        lambda: metric(server, 'sightwords_requests_total{path="/v1/words",status="499"') == 5
+    )
+    Gated.gate.set()
+    assert ask(server, body)[0] == 200
+    assert metric(server, "sightwords_held_bytes") == 0
+
+
+def test_a_request_that_takes_too_long(server: str) -> None:
+    Gated.gate.clear()
+    status, _, body = ask(server, photograph())
+    assert status == 504
+    assert b"too_late" in body
+    Gated.gate.set()
+    assert ask(server, photograph())[0] == 200

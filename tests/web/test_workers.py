@@ -1,0 +1,160 @@
+"""The queue and its workers: bounds, batches, and workers that die, hang or cannot start."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightwords.errors import BundleError
+from sightwords.web import workers
+from sightwords.web.engine import Engine, Job
+from sightwords.web.limits import Limits
+from sightwords.web.problems import BUSY, DIED, TOO_LATE, Problem, Refused
+from sightwords.web.workers import Pool, ProcessWorker, WorkerLostError
+
+SECONDS = 240  # a busy machine may take long to start a process
+
+
+def job(name: str = "x") -> Job:
+    return Job(kind="words", name=name, data=b"")
+
+
+class Scripted:
+    """An engine that does what a job's name says."""
+
+    class captioner:  # noqa: N801 - stands for an attribute
+        fingerprint, vocabulary = "0" * 64, ()
+
+    class detector:  # noqa: N801
+        class config:  # noqa: N801
+            threshold = 0.5
+
+    dmsm = None
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.gate = threading.Event()
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        self.sizes.append(len(jobs))
+        for one in jobs:
+            if one.name == "wait":
+                self.gate.wait(SECONDS)
+            if one.name == "die":
+                os._exit(3)
+            if one.name == "hang":
+                time.sleep(SECONDS)
+            if one.name == "bug":
+                raise RuntimeError("a bug")
+            yield {"name": one.name}
+
+
+def pool_of(engine: Any, **limits: Any) -> Pool:
+    return Pool(lambda: engine, workers=0, limits=Limits(**limits))
+
+
+def test_what_waits_together_is_answered_together() -> None:
+    engine = Scripted()
+    sizes: list[int] = []
+    pool = Pool(lambda: engine, workers=0, limits=Limits(batch=3), on_batch=sizes.append)  # type: ignore[arg-type, return-value]
+    first = pool.submit([job("wait")])
+    while not engine.sizes:
+        time.sleep(0.01)
+    rest = pool.submit([job(str(i)) for i in range(5)])
+    engine.gate.set()
+    wait([*first, *rest], SECONDS)
+    assert engine.sizes == sizes == [1, 3, 2]
+    assert [answer.result() for answer in rest] == [{"name": str(i)} for i in range(5)]
+    pool.close()
+
+
+def test_a_full_queue_refuses_and_recovers() -> None:
+    engine = Scripted()
+    pool = pool_of(engine, queue=2)
+    first = pool.submit([job("wait")])
+    while not engine.sizes:
+        time.sleep(0.01)
+    waiting = pool.submit([job("a")])
+    with pytest.raises(Refused) as refused:
+        pool.submit([job("b"), job("c")])  # all or none
+    assert refused.value.problem is BUSY
+    assert BUSY.retry_after_seconds
+    engine.gate.set()
+    wait([*first, *waiting], SECONDS)
+    assert pool.submit([job("d"), job("e")])[1].result(SECONDS) == {"name": "e"}
+    pool.close()
+
+
+def test_who_has_gone_is_not_served() -> None:
+    engine = Scripted()
+    pool = pool_of(engine, batch=1)
+    pool.submit([job("wait")])
+    while not engine.sizes:
+        time.sleep(0.01)
+    gone, stays = pool.submit([job("gone"), job("stays")])
+    assert gone.cancel()
+    engine.gate.set()
+    assert stays.result(SECONDS) == {"name": "stays"}
+    assert engine.sizes == [1, 1]
+    pool.close()
+
+
+def test_a_bug_costs_one_batch() -> None:
+    pool = pool_of(Scripted())
+    broken = pool.submit([job("bug")])[0].result(SECONDS)
+    assert isinstance(broken, Problem)
+    assert broken.status == 500
+    assert pool.submit([job("fine")])[0].result(SECONDS) == {"name": "fine"}
+    pool.close()
+
+
+def test_those_that_wait_at_the_end_are_told() -> None:
+    engine = Scripted()
+    pool = pool_of(engine, batch=1)
+    pool.submit([job("wait")])
+    while not engine.sizes:
+        time.sleep(0.01)
+    left = pool.submit([job("left")])[0]
+    engine.gate.set()
+    pool.waiting.close()
+    assert left.result(SECONDS) in (BUSY, {"name": "left"})
+    with pytest.raises(Refused):
+        pool.submit([job("late")])
+    pool.close()
+
+
+def test_a_process_that_dies_is_replaced() -> None:
+    pool = Pool(Scripted, workers=1, limits=Limits(batch=4, seconds=SECONDS))  # type: ignore[arg-type]
+    answers = pool.submit([job("a"), job("die"), job("b")])
+    a, died, b = (answer.result(SECONDS) for answer in answers)
+    # The batch is tried again one by one: the photograph that kills costs its own answer only.
+    assert (a, died, b) == ({"name": "a"}, DIED, {"name": "b"})
+    assert pool.submit([job("after")])[0].result(SECONDS) == {"name": "after"}
+    pool.close()
+
+
+def test_a_process_that_hangs_is_given_up() -> None:
+    worker = ProcessWorker(Scripted, seconds=0.5)  # type: ignore[arg-type]
+    with pytest.raises(WorkerLostError) as lost:
+        list(worker.answers([job("hang")]))
+    assert lost.value.problem is TOO_LATE
+    worker.stop()
+
+
+def test_a_bundle_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no-such"):
+        Pool(partial(Engine.load, tmp_path / "no-such"), workers=1, limits=Limits())
+
+
+def test_about_names_what_the_page_shows(make_engine: partial[Engine]) -> None:
+    found = workers.about(make_engine())
+    assert found["words"] == 8
+    assert found["ranks"] is False
