@@ -121,6 +121,7 @@ def test_samples_follow_the_model(script: ModuleType) -> None:
             probs = np.full(4, 1e-12)
             probs[2] = 0.9
             probs[[0, 1, 3][int(history[0, 0])]] = 0.1
-            return np.log(probs)[np.newaxis, :].astype(np.float64)
+            found: np.ndarray = np.log(probs)[np.newaxis, :]
+            return found
 
     assert script.sampled(Always(), np.random.default_rng(0)) == "a dog"
