@@ -118,6 +118,9 @@ def draw(
     right.set(xlabel="beam width k (4,000 words)")
     for axis in (left, middle, right):
         axis.set(xscale="log", yscale="log")
+        shown = WIDTHS if axis is right else SIZES
+        axis.set_xticks(shown, [f"{value:,}" for value in shown])
+        axis.minorticks_off()
         axis.grid(alpha=0.3)
         axis.legend(fontsize=8)
     figure.tight_layout()
