@@ -1,0 +1,180 @@
+"""Fifty clients at once against `sightwords serve`, beside the library's own batch speed.
+
+    python benchmarks/serve_load.py --seconds 120 --clients 50 --workers 2 photographs/*.jpg
+
+Starts a server, captions the photographs by `batch.workers.captioned` with as many processes for
+a tenth of the time or a few rounds, then lets the clients ask for captions one after another; a 503
+is obeyed. Prints one JSON object: statuses, latency, throughput, its ratio to the library, and the
+memory of the server with its workers over time. Needs psutil.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import itertools
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sightwords.batch.sources import Item
+from sightwords.batch.workers import captioned
+from sightwords.pipeline import load
+from sightwords.samples import sample_paths
+from sightwords.types import ImageRef
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("photographs", nargs="*", type=Path, help="(default: the samples)")
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--bundle")
+    args = parser.parse_args()
+    bodies = [path.read_bytes() for path in args.photographs or sample_paths()]
+    report: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load_average_before": os.getloadavg()[0],
+        "workers": args.workers,
+        "clients": args.clients,
+        "photographs": len(bodies),
+    }
+    report["library_images_per_second_before"] = library(bodies, args)
+    report |= served(bodies, args)
+    report["library_images_per_second_after"] = library(bodies, args)
+    both = [report[f"library_images_per_second_{when}"] for when in ("before", "after")]
+    report["share_of_library"] = round(report["images_per_second"] / (sum(both) / 2), 3)
+    report["load_average_after"] = os.getloadavg()[0]
+    print(json.dumps(report, indent=1))
+
+
+def fresh(body: bytes, number: int) -> bytes:
+    """The same photograph in other bytes: no server has its scores in memory."""
+    return body + hashlib.sha256(str(number).encode()).digest()
+
+
+def library(bodies: list[bytes], args: argparse.Namespace) -> float:
+    """Images a second of `batch` with as many processes, after each has started."""
+    make = partial(load, args.bundle, threads=1)
+    count = itertools.count()
+
+    def items() -> Iterator[Item]:
+        deadline = time.monotonic() + max(10.0, args.seconds / 4)
+        while time.monotonic() < deadline or next(count) < 20:
+            number = next(count)
+            yield Item(str(number), ImageRef("x", data=bodies[number % len(bodies)]))
+
+    records = captioned(items(), make, workers=args.workers, n_best=5)
+    for _ in range(2 * args.workers):
+        next(records)
+    start = time.monotonic()
+    done = sum(1 for _ in records)
+    return round(done / (time.monotonic() - start), 3)
+
+
+def served(bodies: list[bytes], args: argparse.Namespace) -> dict[str, Any]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port)]
+    command += ["--workers", str(args.workers), "--batch", str(args.batch), "--max-seconds", "120"]
+    command += ["--bundle", args.bundle] if args.bundle else []
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        _until_up(port, server)
+        return crowd(port, bodies, args, psutil.Process(server.pid))
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def crowd(
+    port: int, bodies: list[bytes], args: argparse.Namespace, process: psutil.Process
+) -> dict[str, Any]:
+    statuses: Counter[str] = Counter()
+    latencies: list[float] = []
+    numbers = itertools.count()
+    lock = threading.Lock()
+    for number in range(2 * args.workers):  # the first answers compile and fill caches
+        _ask(port, fresh(bodies[number % len(bodies)], -1 - number))
+    memory = [_memory(process)]
+    start = time.monotonic()
+    deadline = start + args.seconds
+
+    def client() -> None:
+        while time.monotonic() < deadline:
+            number = next(numbers)
+            began = time.monotonic()
+            status, wait = _ask(port, fresh(bodies[number % len(bodies)], number))
+            with lock:
+                statuses[status] += 1
+                if status == "200":
+                    latencies.append(time.monotonic() - began)
+            time.sleep(wait)
+
+    threads = [threading.Thread(target=client) for _ in range(args.clients)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(args.seconds / 12)
+        memory.append(_memory(process))
+    took = time.monotonic() - start
+    latencies.sort()
+    return {
+        "seconds": round(took, 1),
+        "statuses": dict(statuses),
+        "images_per_second": round(len(latencies) / took, 3),
+        **{f"p{p}_seconds": round(latencies[len(latencies) * p // 100], 2) for p in (50, 90, 99)},
+        "memory_mb": memory,
+    }
+
+
+def _ask(port: int, body: bytes) -> tuple[str, float]:
+    """The status, and how long to wait before asking again."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
+    try:
+        connection.request("POST", "/v1/caption", body, {"content-type": "image/jpeg"})
+        answer = connection.getresponse()
+        answer.read()
+        return str(answer.status), float(answer.getheader("retry-after") or 0)
+    except OSError as error:
+        return type(error).__name__, 0.5
+    finally:
+        connection.close()
+
+
+def _memory(process: psutil.Process) -> float:
+    """Resident memory of the server and its workers."""
+    family = [process, *process.children(recursive=True)]
+    return round(float(sum(one.memory_info().rss for one in family)) / 1e6, 1)
+
+
+def _until_up(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        if server.poll() is not None:
+            raise SystemExit(f"the server ended with {server.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.5)
+    raise SystemExit("the server did not start")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""`sightwords serve`: what it refuses, and a whole server from start to end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from sightwords.cli.main import main
+from sightwords.cli.serve import TOKEN_VARIABLE, _hosts, _token
+from sightwords.errors import InputError
+from sightwords.samples import sample_paths
+
+
+@pytest.mark.parametrize(
+    "options", [["--workers", "0"], ["--port", "0"], ["--port", "70000"], ["--queue", "x"]]
+)
+def test_options_that_make_no_sense(options: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", *options])
+    assert ended.value.code == 2
+
+
+def test_limits_must_be_positive(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--queue", "0"]) == 1
+    assert "queue is 0; expected more than 0" in capsys.readouterr().err
+
+
+def test_a_bundle_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--workers", "1", "--bundle", str(tmp_path / "none")]) == 1
+    err = capsys.readouterr().err
+    assert "none" in err
+    assert "Traceback" not in err
+
+
+def test_where_the_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    assert _token(None) is None
+    monkeypatch.setenv(TOKEN_VARIABLE, "from-environment")
+    assert _token(None) == "from-environment"
+    file = tmp_path / "token"
+    file.write_text("from-file\n")
+    assert _token(file) == "from-file"
+    for wrong in ("", "two words", "schlüssel"):
+        file.write_text(wrong, encoding="utf-8")
+        with pytest.raises(InputError, match="no token"):
+            _token(file)
+    with pytest.raises(InputError, match="cannot be read"):
+        _token(tmp_path / "absent")
+
+
+def test_names_that_a_server_answers_to() -> None:
+    assert "localhost" in (_hosts("127.0.0.1", []) or ())
+    assert _hosts("0.0.0.0", ["photos.lan"]) == {"localhost", "127.0.0.1", "::1", "0.0.0.0",
+                                                 "photos.lan"}  # fmt: skip
+    assert _hosts("127.0.0.1", ["*"]) is None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(one) for one in path.read_text().split()] if path.exists() else []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_whole_server(tiny_bundle: Path) -> None:
+    port = _free_port()
+    command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port), "--workers", "1"]
+    server = subprocess.Popen(
+        [*command, "--bundle", str(tiny_bundle)], stderr=subprocess.PIPE, text=True
+    )
+    workers: list[int] = []
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            assert server.poll() is None, server.stderr and server.stderr.read()
+            assert time.monotonic() < deadline
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        body = sample_paths()[1].read_bytes()
+        connection.request("POST", "/v1/caption", body, {"content-type": "image/jpeg"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert json.loads(answer.read())["images"][0]["caption"]
+        assert answer.getheader("server") is None
+        connection.close()
+        workers = _children(server.pid)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) in (0, 130)
+        assert server.stderr is not None
+        assert "Traceback" not in server.stderr.read()
+    finally:
+        server.kill()
+        server.wait(10)
+    deadline = time.monotonic() + 30
+    while any(_alive(pid) for pid in workers):
+        assert time.monotonic() < deadline, "a worker has outlived its server"
+        time.sleep(0.1)
