@@ -61,8 +61,8 @@ def test_where_the_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_names_that_a_server_answers_to() -> None:
     assert "localhost" in (_hosts("127.0.0.1", []) or ())
-    assert _hosts("0.0.0.0", ["photos.lan"]) == {"localhost", "127.0.0.1", "::1", "0.0.0.0",
-                                                 "photos.lan"}  # fmt: skip
+    named = _hosts("0.0.0.0", ["Photos.lan"])
+    assert named == frozenset(("localhost", "127.0.0.1", "::1", "0.0.0.0", "photos.lan"))
     assert _hosts("127.0.0.1", ["*"]) is None
 
 

@@ -22,7 +22,9 @@ from sightwords.web.serve import guarded_app
 Running = Callable[[Any], AbstractContextManager[str]]
 
 TEXT = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
-FENCED = [line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+FENCED = [
+    line for block in re.findall(r"```bash\n(.*?)```", TEXT, re.S) for line in block.splitlines()
+]
 
 
 def test_every_curl_command(
@@ -48,7 +50,7 @@ def test_every_curl_command(
 def test_every_option_exists() -> None:
     parser = build_parser()
     known = set(re.findall(r"--[a-z-]+", parser.format_help()))
-    for verb in parser._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr, attr-defined]
+    for verb in parser._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
         known |= set(re.findall(r"--[a-z-]+", verb.format_help()))
     named = set(re.findall(r"`(--[a-z-]+)", TEXT))
     assert named
