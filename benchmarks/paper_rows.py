@@ -11,9 +11,9 @@ folder an image set, as benchmarks/describe.py writes it (scores.npz, features.n
 another detector, such as AlexNet on proposals, needs those two files of coco-val and of the test
 set, and no other code. A row with `open` says why it cannot be measured yet, and is left out.
 
-`lists` and `tune` keep their work under --out and go on where they were left. `score` writes the
-captions, saves the rows for `sightwords evaluate tables` and appends a line to log.md for each; it
-refuses a row of a test set that was scored before.
+`lists` and `tune` keep their work under --out and go on where they were left. `score` measures
+perplexity (`perplexity`: nothing else), writes the captions, saves the rows for `sightwords
+evaluate tables` and appends a line to log.md for each; what was scored before is left as it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from sightwords.evaluate.references import read_references
 from sightwords.evaluate.report import save_report_row
 from sightwords.evaluate.results import read_results
 from sightwords.evaluate.rows import Row as TableRow
-from sightwords.evaluate.rows import row_path, save_row
+from sightwords.evaluate.rows import read_row, row_path, save_row
 from sightwords.files import write_text
 from sightwords.language.maxent import MaxEnt
 from sightwords.rerank.chooser import sentence_text
@@ -155,8 +155,10 @@ def main() -> None:
             continue
         if system.open:
             print(f"{system.name}: open: {system.open}")
-        elif args.stage == "score":
-            score(work, system, args.set, args.rows)
+        elif args.stage in ("score", "perplexity"):
+            perplexity(work, system, args.set, args.rows)
+            if args.stage == "score":
+                score(work, system, args.set, args.rows)
         elif system.kind == "lists" and args.stage == "tune":
             work.ranker(system)
         elif system.kind == "lists" and args.set not in system.captions:
@@ -344,9 +346,13 @@ def sampled(model: MaxEnt, rng: np.random.Generator) -> str:
 def score(work: Work, system: System, images: str, rows: Path) -> None:
     """Fill the set's tables with a row, once."""
     folder = rows / images
-    tables = work.plan.sets[images].tables
-    if old := [t for t in tables if row_path(folder, t, system.name).exists()]:
-        print(f"{system.name}: scored before on {images} ({', '.join(old)}); left as it is")
+    tables = {
+        table: drawn
+        for table, drawn in work.plan.sets[images].tables.items()
+        if "bleu_4" not in saved(folder, table, system.name)
+    }
+    if not tables:
+        print(f"{system.name}: scored before on {images}; left as it is")
         return
     began = time.perf_counter()
     human = system.kind in ("human", "shuffled-human")
@@ -367,13 +373,26 @@ def score(work: Work, system: System, images: str, rows: Path) -> None:
         )
         save_report_row(report, folder, table=table, system=system.name)
         lines.append(summary(table, report))
-    if system.language is not None and "systems" in tables:
-        value, signature = work.perplexity(system, images)
-        row = TableRow("systems", system.name, {"pplx": value}, {"pplx": signature})
-        save_row(folder, row)
-        lines.append(f"PPLX {value:.2f}")
     log(work.out, system, images, lines)
     said(f"{system.name} on {images}: {'; '.join(lines)}", began)
+
+
+def perplexity(work: Work, system: System, images: str, rows: Path) -> None:
+    """Fill in the column PPLX, where the row has a language model and none is saved."""
+    folder = rows / images
+    known = "pplx" in saved(folder, "systems", system.name)
+    if system.language is None or "systems" not in work.plan.sets[images].tables or known:
+        return
+    value, signature = work.perplexity(system, images)
+    save_row(folder, TableRow("systems", system.name, {"pplx": value}, {"pplx": signature}))
+    log(work.out, system, images, [f"PPLX {value:.2f}"], stage="perplexity")
+    print(f"{system.name} on {images}: PPLX {value:.2f}", file=sys.stderr, flush=True)
+
+
+def saved(folder: Path, table: str, system: str) -> Mapping[str, float]:
+    """The values of a row that was kept before; none if there is none."""
+    path = row_path(folder, table, system)
+    return read_row(path).values if path.exists() else {}
 
 
 def summary(table: str, report: Report) -> str:
@@ -385,9 +404,11 @@ def summary(table: str, report: Report) -> str:
     return f"{table}: {len(report.pairs.ids)} images, {', '.join(values)}"
 
 
-def log(out: Path, system: System, images: str, lines: Iterable[str]) -> None:
+def log(
+    out: Path, system: System, images: str, lines: Iterable[str], *, stage: str = "score"
+) -> None:
     """A line for the project's log of runs on test sets."""
-    command = f"python benchmarks/paper_rows.py PLAN score --set {images} --row '{system.name}'"
+    command = f"python benchmarks/paper_rows.py PLAN {stage} --set {images} --row '{system.name}'"
     path = out / "log.md"
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     line = f"| {date.today()} | {system.name} | `{command}` | {'; '.join(lines)} |\n"
@@ -401,14 +422,14 @@ def said(what: str, began: float) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("plan", type=Path)
-    parser.add_argument("stage", choices=("lists", "tune", "score"))
+    parser.add_argument("stage", choices=("lists", "tune", "perplexity", "score"))
     parser.add_argument("--set", default=TUNE, help="images of the plan (default: coco-val)")
     parser.add_argument("--row", action="append", help="only this row; again for more")
     parser.add_argument("--out", type=Path, default=Path("paper_rows"), help="lists, weights, ...")
     parser.add_argument("--rows", type=Path, default=Path("rows"), help="of `evaluate tables`")
     parser.add_argument("--processes", type=int, default=1)
     args = parser.parse_args()
-    if args.stage == "score" and args.set == TUNE:
+    if args.stage in ("perplexity", "score") and args.set == TUNE:
         parser.error(f"--set {TUNE}: that is what the rows were tuned on; score a test set")
     return args
 
