@@ -24,7 +24,7 @@ def _images(count: int = 1) -> np.ndarray:
 def test_names_and_shapes() -> None:
     network = Network(COLOURS, threads=1)
     assert network.inputs == {"image": (None, 3, 16, 16)}
-    assert network.outputs == {"region_logits": (None, 4, 4, 8), "features": (None, 3)}
+    assert network.outputs == {"region_logits": (None, 4, 4, 8), "features": (None, 1, 3)}
     assert network.name.endswith("colours.onnx")
 
 
@@ -35,7 +35,7 @@ def test_values_by_hand() -> None:
     np.testing.assert_allclose(
         outputs["region_logits"][0, 0, 0], [2, 8, -24, -24, -24, -8, -1, -9], rtol=1e-5
     )
-    np.testing.assert_allclose(outputs["features"], [[1, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(outputs["features"], [[[1, 0, 0]]], atol=1e-6)
 
 
 def test_a_path_and_its_bytes_give_the_same() -> None:
