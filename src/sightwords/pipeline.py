@@ -31,7 +31,6 @@ from sightwords.bundle import open_bundle
 from sightwords.config import Config
 from sightwords.errors import InputError
 from sightwords.images import ImageSource, decode
-from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordScores
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class Captioner:
     """The words of the detector, in the order of the regions' probabilities."""
     fingerprint: str = ""
     """Of the bundle: a sum over all its files."""
-    closed_class: Collection[str] = CLOSED_CLASS
-    """Words of its language that say nothing of an image."""
+    closed_class: Collection[str] = ()
+    """Words of its language that say nothing of an image; none of them gets a map."""
 
     @overload
     def __call__(self, source: ImageSource) -> Caption: ...
