@@ -18,10 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import StringConstraints
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from sightwords._version import __version__
@@ -31,7 +29,9 @@ from sightwords.web.engine import MOST_SENTENCES, Job
 from sightwords.web.limits import Limits
 from sightwords.web.metrics import Metrics
 from sightwords.web.problems import TOO_LATE, Problem, Refused
-from sightwords.web.workers import Answer, Pool
+from sightwords.web.refusals import handle_errors, problem_response
+from sightwords.web.waiting import Answer
+from sightwords.web.workers import Pool
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 Require = Annotated[
@@ -50,9 +50,6 @@ Length = Annotated[
 ]
 
 Answered = tuple[Sequence[Job], Sequence[Answer]]
-
-GONE = 499
-"""Nobody reads it: the client has closed the connection."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.ErrorAnswer, "description": text}
@@ -207,7 +204,7 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     page.add_page(app, pool.about, limits, wants_token=wants_token)
-    _handle_errors(app)
+    handle_errors(app)
     return app
 
 
@@ -259,38 +256,3 @@ def _listed(jobs: Sequence[Job], answers: Sequence[Answer]) -> Response:
         for job, answer in zip(jobs, answers, strict=True)
     ]
     return JSONResponse({"images": images})
-
-
-def problem_response(problem: Problem) -> Response:
-    """As JSON, with `Retry-After` where waiting helps."""
-    after = problem.retry_after_seconds
-    headers = {} if after is None else {"Retry-After": str(after)}
-    return JSONResponse(problem.document(), status_code=problem.status, headers=headers)
-
-
-def _handle_errors(app: FastAPI) -> None:
-    @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> Response:
-        return problem_response(error.problem)
-
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=GONE)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = " ".join(str(part) for part in first["loc"][1:2])
-        return problem_response(Problem(422, "invalid", f"{where}: {first['msg']}"))
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
-        codes = {404: "not_found", 405: "wrong_method"}
-        message = {
-            404: "there is nothing at this address; /openapi.json lists all",
-            405: f"this address does not take {request.method}",
-        }.get(error.status_code, str(error.detail))
-        problem = Problem(error.status_code, codes.get(error.status_code, "http"), message)
-        response = problem_response(problem)
-        response.headers.update(error.headers or {})
-        return response

@@ -1,4 +1,4 @@
-"""The bounded queue of photographs, and the workers that empty it.
+"""The workers that empty the queue of photographs (`waiting.py`).
 
 Each worker is a process of its own with the whole system on one thread, as in `batch`: Python runs
 one thread at a time, and a file that makes a decoder crash or hang must cost one answer, not the
@@ -9,23 +9,22 @@ one run of the network serves them all. `workers=0` works in a thread of this pr
 from __future__ import annotations
 
 import logging
-import math
 import multiprocessing
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any, Protocol
 
 from sightwords.batch.workers import one_thread_each
 from sightwords.errors import BundleError, SightwordsError
-from sightwords.web.engine import Engine, Job, Value
+from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
-from sightwords.web.problems import BROKEN, BUSY, DIED, TOO_LATE, Problem, Refused
+from sightwords.web.problems import BROKEN, DIED, TOO_LATE, Problem
+from sightwords.web.waiting import Answer, Ticket, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -33,70 +32,6 @@ MakeEngine = Callable[[], Engine]
 """Called once in each worker, so it must be picklable where workers are processes."""
 
 About = dict[str, Any]
-Answer = Value | Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A job that waits for its answer."""
-
-    job: Job
-    deadline: float
-    """By the clock of `time.monotonic`."""
-    answer: Future[Answer] = field(default_factory=Future)
-
-
-class Waiting:
-    """First come, first served; never more than `limit`.
-
-    >>> queue = Waiting(limit=3, batch=2, workers=1)
-    >>> tickets = [Ticket(Job(kind="words", name=n, data=b""), math.inf) for n in "abc"]
-    >>> queue.add(tickets)
-    >>> [t.job.name for t in queue.take()], len(queue)
-    (['a', 'b'], 1)
-    """
-
-    def __init__(self, *, limit: int, batch: int, workers: int) -> None:
-        self._limit, self._batch, self._workers = limit, batch, workers
-        self._tickets: deque[Ticket] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def __len__(self) -> int:
-        return len(self._tickets)
-
-    def add(self, tickets: Sequence[Ticket]) -> None:
-        """All or none; raises `Refused` where they do not fit."""
-        with self._changed:
-            if len(self._tickets) + len(tickets) > self._limit:  # those who went away make room
-                self._tickets = deque(t for t in self._tickets if not t.answer.cancelled())
-            if self._closed or len(self._tickets) + len(tickets) > self._limit:
-                raise Refused(BUSY)
-            self._tickets.extend(tickets)
-            self._changed.notify(len(tickets))
-
-    def take(self) -> list[Ticket]:
-        """A worker's share of what waits, at least one; none once closed."""
-        with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._tickets or self._closed)
-                if self._closed:
-                    return []
-                share = math.ceil(len(self._tickets) / self._workers)
-                taken = [self._tickets.popleft() for _ in range(min(share, self._batch))]
-                # A client that went away, or will not wait any longer, has cancelled its ticket.
-                if alive := [t for t in taken if t.answer.set_running_or_notify_cancel()]:
-                    return alive
-
-    def close(self) -> None:
-        """Let every worker go home; what waits is answered `busy`."""
-        with self._changed:
-            self._closed = True
-            for ticket in self._tickets:
-                if ticket.answer.set_running_or_notify_cancel():
-                    ticket.answer.set_result(BUSY)
-            self._tickets.clear()
-            self._changed.notify_all()
 
 
 class WorkerLostError(Exception):
