@@ -69,9 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="what is there already: never touched (default), kept with what is missing added, or "
         "always replaced",
     )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="cores to use (default: all)"
-    )
+    parser.add_argument("--workers", type=int, metavar="N", help="cores to use (default: all)")
     parser.add_argument(
         "--n-best", type=int, default=0, metavar="N", help="also keep the N best sentences (JSONL)"
     )
