@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_SENTENCE = 1000
-SAYS_SOMETHING = "[A-Za-z0-9]"
+SAYS_SOMETHING = r"^[\s\S]*[A-Za-z0-9][\s\S]*$"
 """What the text of a sentence to rank must hold somewhere."""
 
 
