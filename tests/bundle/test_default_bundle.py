@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PIL import Image
 
@@ -15,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 SEEN = {
-    "astronaut": {"woman", "man", "person", "suit", "flag", "orange", "jacket"},
+    "astronaut": {"woman", "man", "person", "suit", "flag", "orange"},
     "cat": {"cat"},
     "coffee": {"cup", "coffee", "table", "plate", "bowl"},
     "photographer": {"man", "camera", "photo", "person", "tripod"},
@@ -38,16 +40,29 @@ def test_it_is_as_sealed_and_at_most_45_megabytes() -> None:
         assert bundle.manifest.scores
 
 
-def test_captions_name_what_is_there(captioner: Captioner) -> None:
-    for path in sample_paths():
-        caption = captioner(path)
-        assert set(caption.text.split()) & SEEN[path.stem], f"{path.stem}: {caption.text}"
-        assert 0 < caption.confidence < 1
-        total = {
-            name: caption.weights[name] * value
-            for name, value in caption.n_best[0].features.items()
-        }
-        assert sum(total.values()) == pytest.approx(caption.n_best[0].score, rel=1e-4, abs=1e-4)
+MISSED = pytest.mark.xfail(
+    strict=True, reason="says 'a young boy wearing a red jacket' of a woman: MODEL_CARD.md"
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=MISSED) if p.stem == "astronaut" else p for p in sample_paths()],
+    ids=lambda path: path.stem,
+)
+def test_captions_name_what_is_there(captioner: Captioner, path: Path) -> None:
+    caption = captioner(path)
+    assert set(caption.text.split()) & SEEN[path.stem], f"{path.stem}: {caption.text}"
+
+
+@pytest.mark.parametrize("path", sample_paths(), ids=lambda path: path.stem)
+def test_scores_are_sums_and_confidence_a_probability(captioner: Captioner, path: Path) -> None:
+    caption = captioner(path)
+    assert 0 < caption.confidence < 1
+    total = {
+        name: caption.weights[name] * value for name, value in caption.n_best[0].features.items()
+    }
+    assert sum(total.values()) == pytest.approx(caption.n_best[0].score, rel=1e-4, abs=1e-4)
 
 
 def test_a_blank_image_is_not_trusted(captioner: Captioner) -> None:
