@@ -37,7 +37,7 @@ import torch
 
 from sightwords.config import GroundedConfig
 from sightwords.corpus import open_corpus
-from sightwords.corpus.splits import half_by_hash
+from sightwords.corpus.splits import coco_half
 from sightwords.errors import ConfigError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.settings import from_mapping
@@ -259,7 +259,7 @@ def read(args: argparse.Namespace, vocabulary: Vocabulary, config: GroundedConfi
             scored = scored.select(range(min(args.images, len(scored))))
         return scored.to(device)
 
-    half = np.array([half_of(name) for name in held.ids])
+    half = np.array([coco_half(name) for name in held.ids])
     device = args.device
     return Data(
         images.to(device),
@@ -268,11 +268,6 @@ def read(args: argparse.Namespace, vocabulary: Vocabulary, config: GroundedConfi
         (held.select(np.flatnonzero(half == 0)).to(device),
          held.select(np.flatnonzero(half == 1)).to(device)),
     )  # fmt: skip
-
-
-def half_of(name: str) -> int:
-    """Halves are by the id as COCO's files spell it."""
-    return half_by_hash(name.zfill(12) if name.isdigit() else name)
 
 
 def rewards(

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from sightwords.config import GenerationConfig, MertConfig
 from sightwords.corpus import open_corpus
-from sightwords.corpus.splits import half_by_hash
+from sightwords.corpus.splits import coco_half
 from sightwords.errors import InputError
 from sightwords.evaluate.baselines import evaluate_baseline
 from sightwords.evaluate.captions import Report, evaluate_captions
@@ -215,7 +215,7 @@ class Work:
             for row, name in enumerate(detections.names)
             if name in splits
             and name not in bare
-            and (images != TUNE or half_of(name) == system.tune_half)
+            and (images != TUNE or coco_half(name) == system.tune_half)
         ]
         if images == TUNE and self.plan.tune_images:
             kept = kept[: self.plan.tune_images]
@@ -320,11 +320,6 @@ class Work:
         text = joined(encode_blocks(examples, model.vocabulary, sets))
         found = corpus_perplexity(model, text, sets)
         return found.value, found.signature
-
-
-def half_of(name: str) -> int:
-    """Halves are by the id as COCO's files spell it."""
-    return half_by_hash(name.zfill(12) if name.isdigit() else name)
 
 
 def sampled(model: MaxEnt, rng: np.random.Generator) -> str:

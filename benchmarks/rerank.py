@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.config import Config, GenerationConfig, MertConfig
-from sightwords.corpus.splits import half_by_hash
+from sightwords.corpus.splits import coco_half
 from sightwords.evaluate.references import read_references
 from sightwords.files import write_text
 from sightwords.metrics.bleu import bleu
@@ -68,7 +68,7 @@ class Row:
 def main() -> None:
     args = arguments()
     whole, references = tuning_of(args, args.lists, args.captions, args.features)
-    half = np.array([half_of(name) for name in whole.lists.ids.tolist()])
+    half = np.array([coco_half(name) for name in whole.lists.ids.tolist()])
     tune = whole.select(np.flatnonzero(half == args.tune_half))
     others = np.flatnonzero(half != args.tune_half)
     held = whole.select(others)
@@ -96,11 +96,6 @@ def main() -> None:
     )
     show(rows[-1])
     keep(args, rankers[args.keep or list(rankers)[-1]], rows, tune, held, judged)
-
-
-def half_of(name: str) -> int:
-    """Halves are by the id as COCO's files spell it."""
-    return half_by_hash(name.zfill(12) if name.isdigit() else name)
 
 
 def ladder(args: argparse.Namespace, tune: Tuning) -> dict[str, Ranker]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from sightwords.cli import train_all, train_boxes, train_dmsm, train_language, train_mert
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.train_progress import Talk, need_torch, step_progress
+from sightwords.cli.train_validation import judged, validation_table
 from sightwords.config import PRESETS, Config, load_config
 from sightwords.settings import to_toml
 
@@ -245,24 +245,12 @@ def _validated(
     args: argparse.Namespace, network: WordNetwork, device: str, talk: Talk
 ) -> dict[str, object]:
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.sources import corpus_table
     from sightwords.train.validation import validate
     from sightwords.words.artefact import VOCABULARY_NAME
 
-    spec = network.backbone.input
-    table = corpus_table(
-        args.val,
-        args.cache or args.out / "training",
-        side_px=spec.size_px,
-        resize=spec.resize,
-        workers=args.workers,
-        progress=talk.images,
-    )
-    talk.end()
+    table = validation_table(args, network.backbone.input, talk)
     means = validate(network, table, load_vocabulary(args.out / VOCABULARY_NAME), device=device)
-    figures = {"ap": means.ap, "phr": means.phr}
-    shown = {k: None if math.isnan(v) else round(100 * v, 2) for k, v in figures.items()}
-    return {"val_images": len(table), **shown}
+    return judged(table, means.ap, means.phr)
 
 
 def _device(name: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 
 from sightwords.cli.train_progress import Talk, step_progress
+from sightwords.cli.train_validation import judged, validation_table
 from sightwords.config import Config
 
 
@@ -50,21 +50,10 @@ def run_boxes(args: argparse.Namespace, config: Config, *, device: str) -> int:
     }
     if args.val:
         from sightwords.train.roi_detector import validate_boxes
-        from sightwords.train.sources import corpus_table
 
-        spec = network.backbone.input
-        table = corpus_table(
-            args.val,
-            args.cache or args.out / "training",
-            side_px=spec.size_px,
-            resize=spec.resize,
-            workers=args.workers,
-            progress=talk.images,
-        )
-        talk.end()
+        table = validation_table(args, network.backbone.input, talk)
         limit = config.words.proposals
         figures = validate_boxes(network, table, proposals, vocabulary, limit=limit, device=device)
-        shown = [None if math.isnan(v) else round(100 * v, 2) for v in figures]
-        row |= {"val_images": len(table), "ap": shown[0], "phr": shown[1]}
+        row |= judged(table, *figures)
     print(json.dumps(row))
     return 0

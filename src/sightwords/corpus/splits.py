@@ -14,6 +14,9 @@ import numpy as np
 
 from sightwords.errors import CorpusError
 
+COCO_DIGITS = 12
+"""Of an image id in the names of COCO's files."""
+
 
 def paper_halves(ids: Iterable[str], *, seed: int) -> tuple[frozenset[str], frozenset[str]]:
     """Images in two random halves, validation and test (section 6, footnote on the COCO split).
@@ -63,6 +66,16 @@ def half_by_hash(image_id: str, *, salt: str = "") -> int:
     [1, 0, 0]
     """
     return id_hash(image_id, salt=salt) % 2
+
+
+def coco_half(image_id: str) -> int:
+    """`half_by_hash` of a COCO image as its files spell it, however its number is given.
+
+    >>> coco_half("25"), coco_half("000000000025"), half_by_hash("25")
+    (0, 0, 1)
+    """
+    is_number = image_id.isascii() and image_id.isdigit()
+    return half_by_hash(image_id.zfill(COCO_DIGITS) if is_number else image_id)
 
 
 def hold_out(ids: Iterable[str], count: int, *, salt: str = "") -> frozenset[str]:

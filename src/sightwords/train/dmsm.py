@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ import torch
 from torch import Tensor
 
 from sightwords.config import DmsmConfig
-from sightwords.errors import ConfigError, InputError
-from sightwords.files import atomic_path
+from sightwords.errors import InputError
 from sightwords.settings import to_toml
+from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.dmsm_data import DmsmData
 from sightwords.train.dmsm_loss import dmsm_loss, list_loss
 from sightwords.train.dmsm_network import DmsmNetwork
 from sightwords.train.loop import Order, precision
+from sightwords.train.schedule import warm_cosine
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class DmsmLoop:
     def advance(self) -> Tensor:
         """One step; returns its loss."""
         torch.manual_seed(self.config.seed * 1_000_003 + self.step)
-        rate = self.config.learning_rate * rate_factor(self.step, self.steps, self.config.warmup)
+        rate = self.config.learning_rate * warm_cosine(self.step, self.steps, self.config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.network.train()
@@ -171,23 +171,18 @@ class DmsmLoop:
     def save(self, path: Path) -> None:
         """Write a checkpoint, whole or not at all."""
         state = {
-            "identity": self.identity,
             "step": self.step,
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average,
         }
-        with atomic_path(path) as temporary:
-            torch.save(state, temporary)
+        save_checkpoint(path, state, identity=self.identity)
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the same run."""
-        state = torch.load(path, map_location=self.device, weights_only=True)
-        if state.get("identity") != self.identity:
-            raise ConfigError(
-                f"{path}: is of a run with other settings, images or captions; go on with those, "
-                "choose another folder, or delete the file to start over"
-            )
+        state = load_checkpoint(
+            path, identity=self.identity, device=self.device, differs="settings, images or captions"
+        )
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.average, self.step = state["average"], state["step"]
@@ -239,18 +234,6 @@ class _Rows:
         words, places = torch.unique(torch.cat([boundary, rows]), return_inverse=True)
         vectors: Tensor = network.text(self.own[words], self.trigrams[words], places[1:])
         return vectors
-
-
-def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """Share of the full learning rate: up in a straight line, down along a half cosine.
-
-    >>> [round(rate_factor(step, 100, 0.1), 2) for step in (0, 9, 10, 55, 99)]
-    [0.1, 1.0, 1.0, 0.5, 0.0]
-    """
-    warm = warmup * steps
-    if step < warm:
-        return (step + 1) / warm
-    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, steps - warm)))
 
 
 def _optimizer(network: DmsmNetwork, config: DmsmConfig) -> torch.optim.Optimizer:

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import GroundedConfig
-from sightwords.errors import ConfigError
-from sightwords.files import atomic_path
 from sightwords.settings import to_toml
+from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.grounded_data import Images, Sentences
 from sightwords.train.grounded_network import GroundedNetwork
 from sightwords.train.loop import precision
@@ -165,25 +164,20 @@ class Run:
         if path is None:
             return
         state = {
-            "identity": self.identity,
             "step": self.step,
             "network": self.network.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
-        with atomic_path(path) as temporary:
-            torch.save(state, temporary)
+        save_checkpoint(path, state, identity=self.identity)
 
     def restore(self, path: str | os.PathLike[str] | None) -> None:
         """Go on from a checkpoint of the same run, if there is one."""
         if path is None or not Path(path).exists():
             return
-        state = torch.load(path, map_location=self.device, weights_only=True)
-        if state.get("identity") != self.identity:
-            raise ConfigError(
-                f"{path}: is of a run with other settings or sentences; go on with those, choose "
-                "another file, or delete it to start over"
-            )
+        state = load_checkpoint(
+            path, identity=self.identity, device=self.device, differs="settings or sentences"
+        )
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import WordsConfig
-from sightwords.errors import ConfigError, InputError
-from sightwords.files import atomic_path
+from sightwords.errors import InputError
 from sightwords.settings import to_toml
 from sightwords.train.augment import network_input
+from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import noisy_or_loss
 from sightwords.train.processes import rank_and_world, share_of_batch, wrapped
@@ -127,23 +127,18 @@ class TrainingLoop:
         if rank_and_world()[0] != 0:
             return
         state = {
-            "identity": self.identity,
             "step": self.step,
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average,
         }
-        with atomic_path(path) as temporary:
-            torch.save(state, temporary)
+        save_checkpoint(path, state, identity=self.identity)
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the same run."""
-        state = torch.load(path, map_location=self.device, weights_only=True)
-        if state.get("identity") != self.identity:
-            raise ConfigError(
-                f"{path}: is of a run with other settings, words or images; go on with those, "
-                "choose another folder, or delete the file to start over"
-            )
+        state = load_checkpoint(
+            path, identity=self.identity, device=self.device, differs="settings, words or images"
+        )
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.average, self.step = state["average"], state["step"]

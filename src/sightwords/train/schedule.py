@@ -19,11 +19,20 @@ def rate_factor(step: int, steps: int, config: WordsConfig) -> float:
     >>> [rate_factor(s, 240, paper) for s in (0, 79, 80, 160)]
     [1.0, 1.0, 0.1, 0.01]
     """
-    warm = config.warmup * steps
+    if config.schedule == "step" and step >= config.warmup * steps:
+        return float(10.0 ** -(3 * step // steps))
+    return warm_cosine(step, steps, config.warmup)
+
+
+def warm_cosine(step: int, steps: int, warmup: float) -> float:
+    """Share of the full rate: up in a straight line for `warmup` of the steps, then a half cosine.
+
+    >>> [round(warm_cosine(step, 100, 0.1), 2) for step in (0, 9, 10, 55, 99)]
+    [0.1, 1.0, 1.0, 0.5, 0.0]
+    """
+    warm = warmup * steps
     if step < warm:
         return (step + 1) / warm
-    if config.schedule == "step":
-        return float(10.0 ** -(3 * step // steps))
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, steps - warm)))
 
 
