@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import itertools
+import pkgutil
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,12 @@ def test_defaults_are_the_values_the_paper_states() -> None:
 
 def test_every_field_is_documented_under_its_name() -> None:
     """A docstring stands under each setting, except seeds, which explain themselves."""
-    tree = ast.parse(inspect.getsource(sightwords.config))
-    stages = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name != "Config"]
+    modules = [
+        f"sightwords.config.{m.name}" for m in pkgutil.iter_modules(sightwords.config.__path__)
+    ]
+    trees = [ast.parse(inspect.getsource(importlib.import_module(name))) for name in modules]
+    nodes = [node for tree in trees for node in tree.body]
+    stages = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name != "Config"]
     assert len(stages) == len(dataclasses.fields(Config))
     for stage in stages:
         for node, following in itertools.pairwise(stage.body):

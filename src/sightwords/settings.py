@@ -1,6 +1,6 @@
 """Dataclasses from TOML and back: every key and value checked, errors by name.
 
-Knows nothing of any particular setting; `config.py` holds those.
+Knows nothing of any particular setting; `config` holds those.
 """
 
 from __future__ import annotations

@@ -1,0 +1,217 @@
+"""Settings of section 5: similarity, the grounded model, MERT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sightwords.config.check import check
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmsmConfig:
+    """Section 5.1: the deep multimodal similarity model."""
+
+    gamma: float = 10.0
+    """Section 5.1: the smoothing factor of the posterior, 10."""
+    learned_gamma: bool = False
+    """Whether gamma is trained with the rest, from that value; not in the paper."""
+    objective: Literal["posterior", "both_ways", "nce"] = "posterior"
+    """`posterior`: Eq. 6, captions for an image; `both_ways`: images for a caption too; `nce`:
+    noise-contrastive estimation, which section 5.1 suggests."""
+    negatives: int = 50
+    """Section 5.1: N = 50 captions of other images; 0 takes all those of the batch."""
+    list_sentences: int = 0
+    """So many sentences of the image's own M-best list a step; none in the paper."""
+    list_objective: Literal["poor", "worth"] = "worth"
+    """`poor`: those worth less than their list's mean are more non-matching captions; `worth`:
+    the posterior over them is to be a softmax of what they are worth, in a loss of its own."""
+    list_temperature: float = 0.25
+    """Of that softmax, in CIDEr (1 is a good caption's)."""
+    image_layers: int = 3
+    """Section 5.1: three fully connected tanh layers."""
+    token_units: int = 0
+    """Each image token is first brought to this length by one matrix for all; 0 leaves it."""
+    hidden_units: int = 300
+    """Open; the DSSM papers use 300."""
+    semantic_units: int = 128
+    """Open; the DSSM papers use 128."""
+    word_window: int = 3
+    """Shen et al. 2014: convolution over three words."""
+    word_units: int = 0
+    """Trigram counts are brought to this length before the convolution; 0: straight into it."""
+    own_words: int = 0
+    """So many of the commonest words have a vector of their own beside their trigrams'."""
+    epochs: int = 10
+    """Open: passes over the captions."""
+    batch_size: int = 1024
+    """Open; Huang et al. 2013 use 1024."""
+    learning_rate: float = 1e-3
+    """Open: AdamW's, falling along a half cosine."""
+    warmup: float = 0.05
+    """Open: share of the steps over which the rate rises from zero."""
+    weight_decay: float = 0.0
+    """Open: of matrices; vectors do not decay."""
+    dropout: float = 0.0
+    """Of image features after the token layer, and of the pooled text, in training."""
+    token_dropout: float = 0.0
+    """Chance that an image token is hidden in training."""
+    word_dropout: float = 0.0
+    """Chance that a word is hidden in training."""
+    feature_noise: float = 0.0
+    """Standard deviation of noise on standardised image features in training: the network that
+    made those of training images has learned these images and is surer of them."""
+    weight_average: float = 0.0
+    """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
+    seed: int = 0
+    """Order of the captions, negatives, dropout and first weights."""
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "learning_rate", "list_temperature"):
+            check(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("image_layers", "hidden_units", "semantic_units", "epochs"):
+            check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("negatives", "list_sentences", "token_units", "word_units", "own_words"):
+            check(self, name, getattr(self, name) >= 0, "at least 0")
+        for name in ("dropout", "token_dropout", "word_dropout", "weight_average", "warmup"):
+            check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        for name in ("weight_decay", "feature_noise"):
+            check(self, name, getattr(self, name) >= 0, "at least 0")
+        check(self, "batch_size", self.batch_size >= 2, "at least 2")
+        check(self, "word_window", self.word_window in (1, 3, 5), "1, 3 or 5")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroundedConfig:
+    """Beyond the paper: a second language model that sees the image and scores finished sentences.
+
+    A transformer decoder (Vaswani et al. 2017) over image tokens and detected words, trained on
+    captions by cross entropy and then on M-best lists by expected CIDEr (Shen et al. 2016).
+    """
+
+    enabled: bool = False
+    """Off in the paper."""
+    units: int = 256
+    """Length of the vectors between layers."""
+    layers: int = 3
+    """Of the decoder."""
+    heads: int = 8
+    """Of each attention; they divide the units."""
+    feed_forward: int = 1024
+    """Units inside a layer's two-step transformation."""
+    memory_layers: int = 1
+    """Layers in which image tokens and words look at each other before any sentence is read."""
+    words: int = 24
+    """At most so many detected words are shown, the likeliest."""
+    word_threshold: float = 0.15
+    """Words of at least this probability, as for the first language model."""
+    maximum_length: int = 20
+    """Words beyond this place share its position; training captions are cut here."""
+    value_head: bool = True
+    """Whether the whole sentence gets a score of its own beside its words' probabilities."""
+    dropout: float = 0.1
+    """On the output of every sublayer, in training."""
+    word_dropout: float = 0.1
+    """Chance that a detected word is hidden in training."""
+    image_dropout: float = 0.1
+    """Chance that all image tokens are hidden: the network that made those of training images
+    was trained on them and is surer there than it will be."""
+    token_dropout: float = 0.1
+    """Chance that one image token is hidden."""
+    feature_noise: float = 0.1
+    """Standard deviation of noise on the normalised image tokens."""
+    label_smoothing: float = 0.1
+    """Share of each target spread over all words, on captions."""
+    epochs: int = 15
+    """On captions."""
+    batch_size: int = 128
+    """Images a step, up to five captions each."""
+    learning_rate: float = 5e-4
+    """AdamW's on captions, falling along a half cosine."""
+    warmup: float = 0.04
+    """Share of the steps over which a rate rises from zero."""
+    weight_decay: float = 0.02
+    """Of matrices; vectors do not decay."""
+    weight_average: float = 0.999
+    """Decay of the running average of the weights that is kept."""
+    text_share: float = 0.5
+    """Share of the captions without images that each epoch sees."""
+    objective: Literal["risk", "listwise"] = "risk"
+    """`risk`: expected CIDEr; `listwise`: cross entropy with a softmax of CIDEr."""
+    risk_epochs: int = 6
+    """On M-best lists."""
+    risk_batch_size: int = 64
+    """Images a step, `hypotheses` sentences each."""
+    hypotheses: int = 24
+    """Sentences of a list that a step sees."""
+    risk_rate: float = 1e-4
+    """AdamW's on lists, falling likewise."""
+    sharpness: float = 1.0
+    """What sentence scores are multiplied by before the softmax over the list."""
+    length_power: float = 0.0
+    """Log-probabilities are divided by (words + 1) to this power: 0 their sum, 1 their mean."""
+    temperature: float = 0.25
+    """Of the softmax of CIDEr (1 is a good caption's) in `listwise`."""
+    caption_share: float = 0.15
+    """What the cross entropy on captions counts for beside it."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("units", "layers", "heads", "feed_forward", "words", "maximum_length",
+                     "epochs", "batch_size", "risk_batch_size"):  # fmt: skip
+            check(self, name, getattr(self, name) >= 1, "at least 1")
+        check(self, "units", self.units % self.heads == 0, f"a multiple of heads, {self.heads}")
+        check(self, "hypotheses", self.hypotheses >= 2, "at least 2")
+        for name in ("memory_layers", "risk_epochs", "feature_noise", "weight_decay",
+                     "length_power", "caption_share"):  # fmt: skip
+            check(self, name, getattr(self, name) >= 0, "at least 0")
+        for name in ("learning_rate", "risk_rate", "sharpness", "temperature"):
+            check(self, name, getattr(self, name) > 0, "above 0")
+        for name in ("dropout", "word_dropout", "image_dropout", "token_dropout",
+                     "label_smoothing", "warmup", "weight_average"):  # fmt: skip
+            check(self, name, 0 <= getattr(self, name) < 1, "from 0 to below 1")
+        for name in ("word_threshold", "text_share"):
+            check(self, name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MertConfig:
+    """Section 5: minimum error rate training of the re-ranking weights."""
+
+    objective: str = "bleu"
+    """Section 5: BLEU on the validation lists; also `cider`, `meteor`, or a weighted sum of them,
+    such as `cider+0.5bleu`."""
+    mentioned_objects: int = 10
+    """Table 2: one binary feature for each number of mentioned objects from 0 to 10."""
+    dmsm: bool = True
+    """Table 2, feature 6; off in the rows without DMSM."""
+    probabilities: bool = False
+    """Beyond the paper: log-probabilities of mentioned and of unmentioned detected words."""
+    coverage: bool = False
+    """Beyond the paper: share of precision mentioned, confident words unused, doubtful words."""
+    consensus: bool = False
+    """Beyond the paper: agreement with the other candidates (minimum Bayes risk)."""
+    grounded: bool = False
+    """Beyond the paper: a second stage with the score of a language model that sees the image."""
+    shortlist: int = 64
+    """Candidates that reach the second stage."""
+    restarts: int = 20
+    """Open: random starting points of the line search."""
+    random_directions: int = 8
+    """Open: searched in each sweep, after every coordinate."""
+    bags: int = 0
+    """Bootstrap samples whose weights are averaged; 0 takes those of all images."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check(self, "mentioned_objects", 0 <= self.mentioned_objects <= 10, "from 0 to 10")
+        for name in ("restarts", "shortlist"):
+            check(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("random_directions", "bags"):
+            check(self, name, getattr(self, name) >= 0, "at least 0")
+        terms = self.objective.replace(" ", "").split("+")
+        known = all(t.lstrip("0123456789.") in ("bleu", "cider", "meteor") for t in terms)
+        check(
+            self, "objective", known,
+            "one of bleu, cider, meteor, or a sum of them such as 'cider+0.5bleu'",
+        )  # fmt: skip
