@@ -40,7 +40,6 @@ __all__ = [
     "VocabularyConfig",
     "WordsConfig",
     "load_config",
-    ,
 ]
 
 
