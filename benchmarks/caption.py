@@ -75,7 +75,7 @@ def report(
 def in_a_process(name: str, args: argparse.Namespace, photographs: list[Path]) -> dict[str, Any]:
     """Run the script again to measure one side only."""
     command = [sys.executable, __file__, *map(str, photographs)]
-    command += ["--inside", name, "--rounds", str(args.rounds)]
+    command += ["--inside", name, "--rounds", str(args.rounds), "--backend", args.backend]
     command += ["--bundle", args.bundle] if args.bundle else []
     done = subprocess.run(
         command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, check=True, text=True
@@ -131,7 +131,7 @@ def step_of(
 def sightwords_step(args: argparse.Namespace, stages: list[dict[str, float]]) -> tuple[Step, str]:
     import sightwords
 
-    captioner = sightwords.load(args.bundle, threads=1)
+    captioner = sightwords.load(args.bundle, threads=1, backend=args.backend)
 
     def step(photograph: Path) -> object:
         caption = captioner(photograph)
@@ -206,6 +206,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("photographs", nargs="*", type=Path, help="image files")
     parser.add_argument("--bundle", help="default: the one inside the package")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--backend", default="auto", choices=("auto", "numpy"), help="of the search"
+    )
     parser.add_argument("--alone", action="store_true", help="without the peers")
     parser.add_argument("--plot", type=Path, help="draw the time of each stage into this file")
     parser.add_argument("--inside", choices=NAMES, help=argparse.SUPPRESS)

@@ -69,7 +69,7 @@ def main() -> None:
     args = arguments()
     whole, references = tuning_of(args, args.lists, args.captions, args.features)
     half = np.array([coco_half(name) for name in whole.lists.ids.tolist()])
-    tune = whole.select(np.flatnonzero(half == args.tune_half))
+    tune = whole.select(np.flatnonzero(half == args.tune_half)[: args.tune_images or None])
     others = np.flatnonzero(half != args.tune_half)
     held = whole.select(others)
     judged = held
@@ -290,6 +290,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=6)
     parser.add_argument("--bags", type=int, default=0)
     parser.add_argument("--tune-half", type=int, choices=(0, 1), default=1)
+    parser.add_argument(
+        "--tune-images", type=int, default=0, help="the first so many (default: all)"
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
