@@ -3,7 +3,7 @@
     python benchmarks/paper_rows.py PLAN.toml lists --set coco-val      # and --set coco-test ...
     python benchmarks/paper_rows.py PLAN.toml tune                      # MERT, on coco-val alone
     python benchmarks/paper_rows.py PLAN.toml score --set coco-test
-    sightwords evaluate tables rows/coco-test
+    python benchmarks/paper_tables.py PLAN.toml --page docs/results.md
 
 PLAN is `benchmarks/paper_rows.toml` with its paths filled in (they are relative to its folder). A
 row names a detector, a language model and, if any, a DMSM and a grounded model; a detector is a
@@ -12,8 +12,9 @@ another detector, such as AlexNet on proposals, needs those two files of coco-va
 set, and no other code. A row with `open` says why it cannot be measured yet, and is left out.
 
 `lists` and `tune` keep their work under --out and go on where they were left. `score` measures
-perplexity (`perplexity`: nothing else), writes the captions, saves the rows for `sightwords
-evaluate tables` and appends a line to log.md for each; what was scored before is left as it is.
+perplexity (`perplexity`: nothing else), writes the captions, saves the rows for `paper_tables.py`
+and `sightwords evaluate tables`, and appends a line to log.md for each; what was scored before is
+left as it is.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class ImageSet:
     """By table: how many references an image are drawn; 0 takes all."""
     other_captions: Mapping[str, Path] = field(default_factory=dict)
     """By table: references from elsewhere."""
+    published: bool = False
+    """Whether the paper's table stands beside ours (`paper_tables.py`)."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,10 @@ class System:
     """By set: captions that the system has written already, one an image."""
     open: str = ""
     """Why the row cannot be measured yet."""
+    label: str = ""
+    """In tables, where the name alone would promise too much."""
+    paper: Mapping[str, float] = field(default_factory=dict)
+    """What the paper says of it in passing, not in its table."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,10 @@ def read_plan(path: Path) -> Plan:
     return Plan(
         sets={
             name: ImageSet(
-                here / one["captions"], one.get("tables", {}), at(one.get("other_captions", {}))
+                here / one["captions"],
+                one.get("tables", {}),
+                at(one.get("other_captions", {})),
+                one.get("published", False),
             )
             for name, one in content["sets"].items()
         },

@@ -125,3 +125,30 @@ def test_samples_follow_the_model(script: ModuleType) -> None:
             return found
 
     assert script.sampled(Always(), np.random.default_rng(0)) == "a dog"
+
+
+def test_tables_come_from_the_saved_rows(
+    script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score(script, folder, monkeypatch)
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    monkeypatch.setitem(sys.modules, "paper_rows", script)
+    monkeypatch.delitem(sys.modules, "paper_tables", raising=False)
+    import paper_tables  # type: ignore[import-not-found]
+
+    page = folder / "page.md"
+    page.write_text("before\n<!-- table: mine -->\n<!-- end -->\nafter\n")
+    command = ["paper_tables.py", str(folder / "plan.toml"), "--rows", str(folder / "rows")]
+    monkeypatch.setattr(sys, "argv", [*command, "--page", str(page)])
+    paper_tables.main()
+    lines = page.read_text().splitlines()
+    assert lines[:2] == ["before", "<!-- table: mine -->"]
+    assert lines[-2:] == ["<!-- end -->", "after"]
+    assert lines[2].startswith("| system | PPLX | BLEU | METEOR | CIDEr [5] |")
+    names = [line.split(" | ")[0] for line in lines[4:-2]]
+    assert names == ["| Human", "| VGG+Score+ft", "| ours"]
+    assert lines[5] == "| VGG+Score+ft" + " | open" * 6 + " |"
+    assert lines[6].split(" | ")[5] == "100.0"  # BLEU-4: each caption is one of the references
+    page.write_text("no place\n")
+    with pytest.raises(SystemExit, match="0 places"):
+        paper_tables.main()

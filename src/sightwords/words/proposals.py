@@ -61,11 +61,15 @@ def read_proposals(
 
 
 def propose(
-    image: Image.Image, *, method: Method = "selective_search", limit: int = 200
+    image: Image.Image,
+    *,
+    method: Method = "selective_search",
+    limit: int = 200,
+    side_px: int = WORK_SIDE_PX,
 ) -> tuple[Box, ...]:
     """At most `limit` boxes of an upright RGB image, best first."""
     cv2 = require("cv2", extra="proposals", purpose="searching object proposals")
-    size = fit_size(*image.size, WORK_SIDE_PX)
+    size = fit_size(*image.size, side_px)
     pixels = np.ascontiguousarray(to_array(resize(image, size, resample="bilinear"))[:, :, ::-1])
     if method == "selective_search":
         rectangles = _selective_search(cv2, pixels)

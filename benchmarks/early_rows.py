@@ -1,0 +1,276 @@
+"""The early system (rows 3 to 5 of the paper's table): frozen AlexNet on object proposals.
+
+    python benchmarks/early_rows.py describe coco-train-*.tar --part train --limit 6000 \
+        --weights alexnet-conv.fp16.safetensors --out early/train      # --part held-out, half1, ...
+    python benchmarks/early_rows.py train early/train --captions coco-train.jsonl.gz \
+        --out early/head.npz
+    python benchmarks/early_rows.py score early/test --head early/head.npz --out described/test
+    python benchmarks/early_rows.py draw described/held-out/scores.npz \
+        --captions coco-train.jsonl.gz --out early/top-words.npz
+
+`describe` searches edge boxes, runs AlexNet's ImageNet convolutions over the whole photograph
+(squashed to a square) and pools their last map in each box: the slow part, done once an image and
+kept in pieces, so that a run goes on where it was stopped. `train` fits fc8 by the noisy-OR over
+the boxes on what is kept; `score` writes the `scores.npz` and `features.npz` that `paper_rows.py`
+reads. `draw` makes the language model's detections: nobody scored all training images out of fold,
+so theirs are drawn from those of held-out images (`train/language_noise.py`).
+
+Deviation: the early system described a box by fc7 of AlexNet, whose weights cannot be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightwords.config import PRESETS, WordsConfig
+from sightwords.corpus import open_corpus
+from sightwords.corpus.splits import coco_half, hold_out
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, write_word_scores
+from sightwords.files import atomic_path
+from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.train.augment import normalize
+from sightwords.train.backbones import build_backbone
+from sightwords.train.backbones.base import Backbone, tiles
+from sightwords.train.frozen import train_head
+from sightwords.train.frozen_table import RegionTable
+from sightwords.train.image_features import ImageFeatures
+from sightwords.train.language_noise import simulate_scores
+from sightwords.train.language_words import top_words
+from sightwords.train.proposals import boxes_of
+from sightwords.train.roi import pool_boxes
+from sightwords.types import Example
+from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
+from sightwords.words.proposals import propose
+
+HELD_OUT = 4000
+"""Of the COCO training images, by the hash of the id, as for every other row."""
+PIECE = 250
+"""Images in a file of `describe`."""
+
+
+def run_describe(args: argparse.Namespace) -> None:
+    torch.set_num_threads(args.threads)
+    backbone = build_backbone(
+        "alexnet", weights=str(args.weights), size_px=PAPER_SIDE_PX, drop_path=0.0, grid=12
+    )
+    backbone.keep_map_alone()
+    backbone.eval().to(args.device)
+    args.out.mkdir(parents=True, exist_ok=True)
+    examples = islice(chosen(args), args.limit)
+    began, made = time.perf_counter(), 0
+    for number, piece in enumerate(iter(lambda: list(islice(examples, PIECE)), [])):
+        path = args.out / f"{number:04d}.npz"
+        if path.exists():
+            continue
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            arrays: dict[str, Any] = described(piece, backbone, args)
+            np.savez(stream, **arrays)
+        made += len(piece)
+        each = 1000 * (time.perf_counter() - began) / made
+        print(f"{path}: {each:.0f} ms an image", flush=True)
+
+
+def chosen(args: argparse.Namespace) -> Iterator[Example]:
+    """The images of one part."""
+    if args.part in ("half0", "half1"):
+        half = int(args.part[-1])
+        return (e for e in open_corpus(args.sources) if coco_half(canonical_id(e.id)) == half)
+    if args.part == "all":
+        return iter(open_corpus(args.sources))
+    held = hold_out([e.id for e in open_corpus(args.sources)], HELD_OUT)
+    wanted = args.part == "held-out"
+    return (e for e in open_corpus(args.sources) if (e.id in held) == wanted)
+
+
+@torch.no_grad()
+def described(
+    examples: Sequence[Example], backbone: Backbone, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Features of boxes (n, 1 + R, C) and of images (n, T, D), with their ids."""
+    regions, features = [], []
+    for start in range(0, len(examples), args.batch_size):
+        some = examples[start : start + args.batch_size]
+        images = [decode(e.image) for e in some if e.image is not None]
+        found = {
+            e.id: propose(image, method="edge_boxes", limit=args.boxes, side_px=args.search_px)
+            for e, image in zip(some, images, strict=True)
+        }
+        boxes = torch.from_numpy(boxes_of(found, list(found), limit=args.boxes)).to(args.device)
+        size = (args.size_px, args.size_px)
+        pixels = np.stack([to_array(image.resize(size)) for image in images])
+        batch = torch.from_numpy(pixels).to(args.device).permute(0, 3, 1, 2).float()
+        maps = backbone.feature_map(normalize(batch, TORCHVISION)).float()
+        regions.append(pooled(maps, boxes, cells=args.cells).half().cpu().numpy())
+        image_tokens = torch.cat([maps.mean(dim=(2, 3))[:, None], tiles(maps)], dim=1)
+        features.append(image_tokens.half().cpu().numpy())
+    return {
+        "ids": np.array([canonical_id(e.id) for e in examples]),
+        "regions": np.concatenate(regions),
+        "features": np.concatenate(features),
+    }
+
+
+def pooled(maps: Tensor, boxes: Tensor, *, cells: int) -> Tensor:
+    """(B, R, C) features of the boxes, each of mean square 1; zeros where there is no box."""
+    found = pool_boxes(maps, boxes, cells=cells)
+    found = found / found.square().mean(dim=-1, keepdim=True).sqrt().clamp_min(1e-6)
+    return found * (boxes[..., 2:3] > boxes[..., 0:1])
+
+
+def run_train(args: argparse.Namespace) -> None:
+    torch.set_num_threads(args.threads)
+    ids, regions, _ = kept(args.described)
+    said = captions_of(args.captions)
+    vocabulary = load_vocabulary(args.vocabulary)
+    nothing = np.zeros((regions.shape[-1], 0), dtype=np.float32)
+    table = RegionTable(
+        regions, tuple(ids), tuple(said[i] for i in ids), nothing, np.zeros(0, dtype=np.float32)
+    )
+    config = settings(args)
+    began = time.perf_counter()
+    weight, bias = train_head(
+        table,
+        vocabulary,
+        None,
+        config,
+        progress=lambda r: (
+            print(f"{r.step}/{r.steps} loss {r.loss:.4f}", flush=True) if r.step % 50 == 0 else None
+        ),
+    )
+    with atomic_path(args.out) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, weight=weight, bias=bias, words=np.array(vocabulary.words))
+    seconds = time.perf_counter() - began
+    print(json.dumps({"images": len(ids), "epochs": config.epochs, "seconds": round(seconds)}))
+
+
+def settings(args: argparse.Namespace) -> WordsConfig:
+    """AdamW with warm-up and a half cosine on fc8 alone; p = .18 an image at the start."""
+    return WordsConfig(
+        backbone="alexnet",
+        regions="proposals",
+        frozen=True,
+        optimizer="adamw",
+        schedule="cosine",
+        warmup=0.1,
+        learning_rate=args.rate,
+        head_rate=1.0,
+        weight_decay=args.weight_decay,
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        dropout=0.5,
+        initial_bias=-5.0,
+        labels=PRESETS["paper"].words.labels,
+    )
+
+
+def run_score(args: argparse.Namespace) -> None:
+    ids, regions, features = kept([args.described])
+    with np.load(args.head, allow_pickle=False) as head:
+        weight, bias, words = head["weight"], head["bias"], head["words"].tolist()
+    empty = tuple(() for _ in ids)
+    scores = RegionTable(regions, tuple(ids), empty, weight, bias).probs(weight, bias)
+    table = WordScoreTable(tuple(ids), tuple(words), scores.astype(np.float64))
+    write_word_scores(args.out / "scores.npz", table)
+    ImageFeatures(tuple(ids), features).save(args.out / "features.npz")
+    print(f"{args.out}: {len(ids)} images, {(scores > 0.15).sum(1).mean():.1f} words of p > .15")
+
+
+def run_draw(args: argparse.Namespace) -> None:
+    table = read_word_scores(args.scores)
+    said = captions_of(args.captions)
+    own = captions_of(args.own_captions or args.captions)
+    rows = [row for row, i in enumerate(table.ids) if i in own]
+    vocabulary = load_vocabulary(args.vocabulary)
+    assert tuple(vocabulary.words) == tuple(table.words)
+    real = table.scores[rows].astype(np.float32)
+    ids = [i for i in said if i not in {table.ids[row] for row in rows}]
+    mentions: Callable[..., np.ndarray] = vocabulary.mentions
+    drawn = simulate_scores(
+        mentions([said[i] for i in ids]), mentions([own[table.ids[row]] for row in rows]), real
+    )
+    mine = [row for row in rows if table.ids[row] in said]
+    found = [top_words(row) for row in (*drawn, *table.scores[mine].astype(np.float32))]
+    with atomic_path(args.out) as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(
+            stream,
+            ids=np.array([*ids, *(table.ids[row] for row in mine)]),
+            words=np.array(vocabulary.words),
+            indices=np.stack([places for places, _ in found]),
+            probs=np.stack([probs for _, probs in found]),
+        )
+    print(f"{args.out}: {len(found)} images, drawn from {len(rows)}")
+
+
+def kept(folders: Sequence[Path]) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Ids, features of boxes and of images that `describe` left, as far as it came."""
+    ids: list[str] = []
+    regions, features = [], []
+    for path in [p for folder in folders for p in sorted(folder.glob("[0-9]*.npz"))]:
+        with np.load(path, allow_pickle=False) as piece:
+            ids += piece["ids"].tolist()
+            regions.append(piece["regions"])
+            features.append(piece["features"])
+    return ids, np.concatenate(regions), np.concatenate(features)
+
+
+def captions_of(sources: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    return {canonical_id(e.id): e.captions for e in open_corpus(sources)}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--out", type=Path, required=True)
+    common.add_argument("--threads", type=int, default=1)
+    common.add_argument("--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME)
+    verbs = parser.add_subparsers(required=True)
+    verb = verbs.add_parser("describe", parents=[common])
+    verb.add_argument("sources", nargs="+")
+    verb.add_argument("--weights", type=Path, required=True)
+    parts = ("train", "held-out", "half0", "half1", "all")
+    verb.add_argument("--part", choices=parts, default="all")
+    verb.add_argument("--limit", type=int, help="the first N images")
+    verb.add_argument("--boxes", type=int, default=30, help="beside the whole image")
+    verb.add_argument("--cells", type=int, default=2, help="rows and columns of a box's features")
+    verb.add_argument("--search-px", type=int, default=160, help="side, for the search of boxes")
+    verb.add_argument("--size-px", type=int, default=320, help="side, for AlexNet")
+    verb.add_argument("--batch-size", type=int, default=10)
+    verb.add_argument("--device", default="cpu")
+    verb.set_defaults(run=run_describe)
+    verb = verbs.add_parser("train", parents=[common])
+    verb.add_argument("described", nargs="+", type=Path)
+    verb.add_argument("--captions", nargs="+", required=True)
+    verb.add_argument("--epochs", type=int, default=10)
+    verb.add_argument("--batch-size", type=int, default=64)
+    verb.add_argument("--rate", type=float, default=1e-3)
+    verb.add_argument("--weight-decay", type=float, default=0.1)
+    verb.set_defaults(run=run_train)
+    verb = verbs.add_parser("score", parents=[common])
+    verb.add_argument("described", type=Path)
+    verb.add_argument("--head", type=Path, required=True)
+    verb.set_defaults(run=run_score)
+    verb = verbs.add_parser("draw", parents=[common])
+    verb.add_argument("scores", type=Path)
+    verb.add_argument("--captions", nargs="+", required=True, help="of the images to draw for")
+    verb.add_argument("--own-captions", nargs="+", help="of the scored images, where not the same")
+    verb.set_defaults(run=run_draw)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    options = arguments()
+    options.run(options)
