@@ -27,20 +27,21 @@ PYTHON_LISTS = 100
 
 def main() -> None:
     args = arguments()
-    imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    problem = lists(args.images, args.sentences, args.features)
     rng = np.random.default_rng(1)
     point, direction = rng.normal(size=(2, args.features))
+    if find_spec("numba"):
+        search(lists(2, 2, args.features), point, direction, compiled=True)  # compile
+    programs = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    problem = lists(args.images, args.sentences, args.features)
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
     print(f"{args.images} lists of {args.sentences}, {args.features} features, BLEU")
     times: dict[str, float] = {}
     if find_spec("numba"):
-        search(problem, point, direction, compiled=True)  # compile
         times["numba"] = best_of(3, lambda: search(problem, point, direction, compiled=True))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
-            f"numba         {times['numba']:8.3f} s; process at most {peak:.0f} MB, of which "
-            f"{imports:.0f} MB before there were lists"
+            f"numba         {times['numba']:8.3f} s; lists and search {peak - programs:.0f} MB, "
+            f"Python with numpy and numba {programs:.0f} MB"
         )
     times["numpy"] = best_of(1, lambda: search(problem, point, direction, compiled=False))
     print(f"numpy         {times['numpy']:8.3f} s")
