@@ -24,7 +24,7 @@ from sightwords.samples import sample_paths
 
 DOCS = Path(__file__).parents[2] / "docs"
 RUN = ("captioning.md", "auditing.md", "bundle.md", "own-photographs.md", "languages.md")
-PARSED = (*RUN, "serve.md")
+PARSED = (*RUN, "serve.md", "../README.md")
 BLOCK = re.compile(
     r"^(?:<!-- not run: ([^\n]+) -->\n)?```(bash|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
