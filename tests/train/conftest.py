@@ -33,6 +33,18 @@ def tiny_net() -> Any:
     return names["TinyNet"]
 
 
+@pytest.fixture(scope="session")
+def colour_base() -> Any:
+    """The module beside this one: photographs of a square, and a detector to build on."""
+    path = Path(__file__).with_name("colour_base.py")
+    spec = importlib.util.spec_from_file_location("colour_base", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """Sums in one order, so that results are equal to the last bit; and faster, being small."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -24,62 +22,31 @@ import sightwords
 from sightwords.cli.main import main
 from sightwords.config import PRESETS
 from sightwords.errors import ConfigError, CorpusError
+from sightwords.rerank.linear import Ranker
 from sightwords.train.all import STAGES, train_all
 from sightwords.train.all_config import load_recipe
 
-SPEC = importlib.util.spec_from_file_location(
-    "colour_base", Path(__file__).with_name("colour_base.py")
-)
-assert SPEC is not None
-assert SPEC.loader is not None
-colour_base: Any = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(colour_base)
-
 pytestmark = pytest.mark.torch
-SETTINGS = """
+DATA = """
 [data]
-train = ["{folder}/squares.csv"]
+train = ["{folder}/photos.csv"]
 base = "{folder}/base"
-held_out_share = 0.4
 name = "squares"
-licence = "CC0-1.0"
-[vocabulary]
-size = 20
-[words]
-epochs = 30
-batch_size = 16
-learning_rate = 0.002
-[language]
-table_bits = 14
-epochs = 20
-[dmsm]
-epochs = 2
-hidden_units = 8
-semantic_units = 8
-[generation]
-m_best = 20
-beam_width = 20
-[mert]
-restarts = 2
 """
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(colour_base: Any, tmp_path: Path) -> Path:
     """Forty-eight photographs with captions, a base to build on, and settings."""
-    colour_base.write_base(tmp_path / "base")
-    rng = np.random.default_rng(0)
-    lines = ["image,caption"]
-    for number in range(48):
-        colour = ("red", "blue")[number % 2]
-        pixels = rng.integers(40, 90, (32, 32, 3)).astype(np.uint8)
-        pixels[8:16, 16:24] = (230, 10, 10) if colour == "red" else (10, 10, 230)
-        Image.fromarray(pixels).save(tmp_path / f"{number:02d}.png")
+
+    def captions(red: bool, rng: np.random.Generator) -> list[str]:
+        colour = "red" if red else "blue"
         place = ("wall", "floor")[int(rng.integers(2))]  # which nobody can see
-        for caption in (f"a {colour} square on a {place}", f"there is a {colour} square"):
-            lines.append(f"{number:02d}.png,{caption}")
-    (tmp_path / "squares.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    settings = SETTINGS.format(folder=tmp_path.as_posix())
+        return [f"a {colour} square on a {place}", f"there is a {colour} square"]
+
+    colour_base.write_base(tmp_path / "base")
+    colour_base.write_corpus(tmp_path, 48, captions)
+    settings = DATA.format(folder=tmp_path.as_posix()) + colour_base.SETTINGS
     (tmp_path / "mine.toml").write_text(settings, encoding="utf-8")
     return tmp_path
 
@@ -102,15 +69,18 @@ def test_killed_resumed_and_used(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(command) == 0
     captured = capsys.readouterr()
     if os.name != "nt":
-        assert "[2/11] detector: kept from before" in captured.err
-    assert "[11/11] bundle: done" in captured.err
+        assert "[2/12] detector: kept from before" in captured.err
+    assert "[12/12] bundle: done" in captured.err
     figures = json.loads(captured.out)["stages"]
     assert figures["vocabulary"] == {
         "images": 48, "captions": 96, "calibration": 12, "rerank": 7,
     }  # fmt: skip
     assert figures["detector"] == {"words": 9, "known": 2}  # a, red
     assert figures["mert"]["tuning"]["cider"] > 2
+    assert figures["grounded"] == {"images": 41, "lists": 41, "bytes": figures["grounded"]["bytes"]}
     captioner = sightwords.load(folder / "out", threads=1)
+    assert (folder / "out" / "grounded" / "network.onnx").exists()
+    assert Ranker.load(folder / "out" / "rerank").needs("grounded")
     assert "red" in captioner(folder / "00.png").text
     found = captioner(folder / "01.png")
     assert "blue" in found.text
@@ -153,8 +123,8 @@ def test_settings_are_checked(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_too_few_photographs_are_refused(folder: Path) -> None:
-    lines = (folder / "squares.csv").read_text("utf-8").splitlines()[:21]
-    (folder / "squares.csv").write_text("\n".join(lines), encoding="utf-8")
+    lines = (folder / "photos.csv").read_text("utf-8").splitlines()[:21]
+    (folder / "photos.csv").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(CorpusError, match="10 captioned images; a captioner needs at least 20"):
         train_all(load_recipe(folder / "mine.toml"), folder / "out")
 
@@ -162,4 +132,4 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
 def test_a_folder_that_is_no_bundle_is_left_alone(folder: Path) -> None:
     with pytest.raises(sightwords.SightwordsError, match="is there and is no bundle"):
         train_all(load_recipe(folder / "mine.toml"), folder)
-    assert (folder / "squares.csv").exists()
+    assert (folder / "photos.csv").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,6 @@ from sightwords.types import Example, ImageRef
 from sightwords.words.artefact import DetectorSpec
 from sightwords.words.detector import Detector, pool
 
-SPEC = importlib.util.spec_from_file_location(
-    "colour_base", Path(__file__).with_name("colour_base.py")
-)
-assert SPEC is not None
-assert SPEC.loader is not None
-colour_base: Any = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(colour_base)
-
 pytestmark = pytest.mark.torch
 NEW = Vocabulary(("red", "blue"), (21, 20), 60)
 CONFIG = WordsConfig(
@@ -39,30 +30,28 @@ CONFIG = WordsConfig(
 )  # fmt: skip
 
 
-def photographs(folder: Path, count: int = 40) -> list[Example]:
+@pytest.fixture
+def photographs(colour_base: Any, tmp_path: Path) -> list[Example]:
     rng = np.random.default_rng(0)
     found = []
-    for number in range(count):
-        colour = ("red", "blue")[number % 2]
-        pixels = rng.integers(40, 90, (32, 32, 3)).astype(np.uint8)
-        pixels[8:16, 16:24] = (230, 10, 10) if colour == "red" else (10, 10, 230)
-        path = folder / f"{number}.png"
-        Image.fromarray(pixels).save(path)
-        found.append(Example(str(number), ImageRef(str(path)), (colour,), "", ""))
+    for number in range(40):
+        red = number % 2 == 0
+        path = colour_base.photograph(tmp_path / f"{number}.png", rng, red=red)
+        captions = ("red" if red else "blue",)
+        found.append(Example(str(number), ImageRef(str(path)), captions, "", ""))
     return found
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Path:
+def base(colour_base: Any, tmp_path: Path) -> Path:
     folder: Path = colour_base.write_base(tmp_path / "base")
     return folder
 
 
-def test_regions_are_computed_once(base: Path, tmp_path: Path) -> None:
-    examples = photographs(tmp_path)
+def test_regions_are_computed_once(base: Path, photographs: list[Example], tmp_path: Path) -> None:
     (tmp_path / "1.png").write_bytes(b"not an image")
     made: list[int] = []
-    table = region_table(base, lambda: examples, tmp_path, key="x", progress=made.append)
+    table = region_table(base, lambda: photographs, tmp_path, key="x", progress=made.append)
     assert made == list(range(1, 40))
     assert table.regions.shape == (39, 16, 8)
     assert "1" not in table.ids
@@ -77,16 +66,20 @@ def test_regions_are_computed_once(base: Path, tmp_path: Path) -> None:
     assert again.captions[0] == ("red",)
 
 
-def test_the_old_last_layer_is_measured(base: Path, tmp_path: Path) -> None:
-    table = region_table(base, lambda: photographs(tmp_path), tmp_path, key="x")
+def test_the_old_last_layer_is_measured(
+    base: Path, photographs: list[Example], tmp_path: Path
+) -> None:
+    table = region_table(base, lambda: photographs, tmp_path, key="x")
     detector = Detector.load(base, calibrated=False)
     scores = pool(detector(Image.open(tmp_path / "0.png").convert("RGB"))).image_probs
     # Mixtures of colours repeat each other, so other weights may do the same: compare outputs.
     assert table.probs(table.old_weight, table.old_bias)[0] == pytest.approx(scores, abs=2e-3)
 
 
-def test_new_words_are_learned_and_known_ones_kept(base: Path, tmp_path: Path) -> None:
-    table = region_table(base, lambda: photographs(tmp_path), tmp_path, key="x")
+def test_new_words_are_learned_and_known_ones_kept(
+    base: Path, photographs: list[Example], tmp_path: Path
+) -> None:
+    table = region_table(base, lambda: photographs, tmp_path, key="x")
     head = train_head(table, NEW, known_words(base), CONFIG)
     again = train_head(table, NEW, known_words(base), CONFIG)
     assert (head[0] == again[0]).all()  # reproducible
@@ -104,8 +97,10 @@ def test_new_words_are_learned_and_known_ones_kept(base: Path, tmp_path: Path) -
     assert table.probs(*head)[0] == pytest.approx(exported, abs=2e-3)
 
 
-def test_known_words_move_a_tenth_as_fast(base: Path, tmp_path: Path) -> None:
-    table = region_table(base, lambda: photographs(tmp_path), tmp_path, key="x")
+def test_known_words_move_a_tenth_as_fast(
+    base: Path, photographs: list[Example], tmp_path: Path
+) -> None:
+    table = region_table(base, lambda: photographs, tmp_path, key="x")
     short = WordsConfig(
         epochs=1, batch_size=40, optimizer="adamw", learning_rate=0.01, head_rate=1.0,
         dropout=0.0, weight_decay=0.0,

@@ -1,8 +1,7 @@
 """The whole system from captioned photographs: the stages of `sightwords train all`.
 
     vocabulary -> detector -> calibration -> features -> detections -> language
-                                                      -> dmsm     lists -> mert -> confidence
-                                                                                -> bundle
+                                   -> dmsm, grounded, lists -> mert -> confidence -> bundle
 
 Each line of the table names what a stage needs and which settings it depends on; `train.stages`
 runs those that are not finished.
@@ -18,6 +17,7 @@ from pathlib import Path
 from sightwords.errors import BundleError, ConfigError
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.train.all_config import Recipe
+from sightwords.train.all_grounded import grounded_stage
 from sightwords.train.all_language import detections_stage, language_stage
 from sightwords.train.all_rerank import (
     bundle_stage,
@@ -70,16 +70,24 @@ STAGES: tuple[Stage[Recipe], ...] = (
         lists_stage,
     ),
     Stage(
-        "mert", ("vocabulary", "features", "dmsm", "lists"), lambda r: r.config.mert, mert_stage
+        "grounded", ("vocabulary", "features", "detections", "language"),
+        lambda r: (r.config.grounded, r.config.generation, r.data.form, source_key(r.data.text))
+        if r.config.grounded.enabled else "",
+        grounded_stage,
+    ),
+    Stage(
+        "mert", ("vocabulary", "features", "dmsm", "grounded", "lists"),
+        lambda r: r.config.mert,
+        mert_stage,
     ),
     Stage(
         "confidence",
-        ("vocabulary", "calibration", "features", "language", "dmsm", "lists", "mert"),
+        ("vocabulary", "calibration", "features", "language", "dmsm", "grounded", "lists", "mert"),
         lambda r: r.config.mert,
         confidence_stage,
     ),
     Stage(
-        "bundle", ("calibration", "language", "dmsm", "confidence"),
+        "bundle", ("calibration", "language", "dmsm", "grounded", "confidence"),
         lambda r: (r.config, r.preset, r.data),
         bundle_stage,
     ),
@@ -102,7 +110,7 @@ def train_all(
     if target.exists() and not (target / "bundle.json").exists() and any(target.iterdir()):
         raise BundleError(f"{target}: is there and is no bundle; name another directory")
     folder = Path(work) if work is not None else target.with_name(f"{target.name}.training")
-    found = run_stages(STAGES, _without_grounded(recipe), folder, progress=progress)
+    found = run_stages(STAGES, _agreeing(recipe), folder, progress=progress)
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(found.folders["bundle"] / "bundle", partial)
@@ -111,15 +119,14 @@ def train_all(
     return found
 
 
-def _without_grounded(recipe: Recipe) -> Recipe:
-    """The second language model needs a GPU and more images than one's own: it is trained apart."""
+def _agreeing(recipe: Recipe) -> Recipe:
+    """Re-ranking asks the grounded model if there is one: [grounded] and [mert] both say so."""
     config = recipe.config
-    if not (config.grounded.enabled or config.mert.grounded):
-        return recipe
+    both = config.grounded.enabled and config.mert.grounded
     changed = dataclasses.replace(
         config,
-        grounded=dataclasses.replace(config.grounded, enabled=False),
-        mert=dataclasses.replace(config.mert, grounded=False),
+        grounded=dataclasses.replace(config.grounded, enabled=both),
+        mert=dataclasses.replace(config.mert, grounded=both),
     )
     return dataclasses.replace(recipe, config=changed)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import shutil
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from sightwords.bundle import seal
 from sightwords.corpus.splits import half_by_hash
@@ -14,6 +16,7 @@ from sightwords.errors import CorpusError, InputError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.rerank.dmsm import Dmsm
+from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.linear import Ranker
 from sightwords.settings import save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
@@ -27,7 +30,7 @@ from sightwords.train.lists import Lists
 from sightwords.train.make_lists import detected_words, make_lists
 from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
 from sightwords.train.mert_run import Models, tuning_of_nothing
-from sightwords.train.mert_scores import dmsm_scores
+from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
 from sightwords.words.detector import Detector
 
 log = logging.getLogger(__name__)
@@ -117,6 +120,7 @@ def confidence_stage(job: Work) -> Figures:
             job.inputs["calibration"] / "words",
             job.inputs["language"] / "language",
             job.inputs["dmsm"] / "dmsm" if config.mert.dmsm else None,
+            job.inputs["grounded"] / "grounded" if config.mert.grounded else None,
         ),
         config,
         threads=job.recipe.threads,
@@ -144,6 +148,8 @@ def bundle_stage(job: Work) -> Figures:
         shutil.copytree(job.inputs[stage] / name, target / name)
     if recipe.config.mert.dmsm:
         shutil.copytree(job.inputs["dmsm"] / "dmsm", target / "dmsm")
+    if recipe.config.mert.grounded:
+        shutil.copytree(job.inputs["grounded"] / "grounded", target / "grounded")
     save_resolved(recipe.config, target)
     provenance = {
         "command": "sightwords train all",
@@ -173,8 +179,24 @@ def _tuning(job: Work, *, half: int) -> Tuning:
         similarity = dmsm_scores(
             lists, features, dmsm, progress=lambda done: job.say(done, len(lists), "lists")
         )
-    tuning = Tuning(lists, metrics, similarity)
+    tuning = Tuning(lists, metrics, similarity, _asking(job, lists, features))
     if len(lists) < ENOUGH_FOR_HALVES:
         return tuning
     mine = [i for i, name in enumerate(lists.ids.tolist()) if half_by_hash(name) == half]
     return tuning.select(mine)
+
+
+def _asking(
+    job: Work, lists: Lists, features: ImageFeatures
+) -> Callable[[npt.NDArray[np.bool_]], npt.NDArray[np.float32]] | None:
+    """Asks the grounded model, about no sentence twice; None where there is none."""
+    if not job.recipe.config.mert.grounded:
+        return None
+    model = Grounded.load(job.inputs["grounded"] / "grounded", threads=job.recipe.threads)
+    return Remembered(
+        lambda fresh: grounded_scores(
+            lists, features, model, fresh,
+            progress=lambda done: job.say(done, len(lists), "shortlists"),
+        ),
+        lists.hypotheses,
+    )  # fmt: skip
