@@ -62,6 +62,13 @@ class WordsConfig:
     """Section 3.1: 3."""
     batch_size: int = 1
     """Section 3.1: one image in each batch."""
+    accumulate: int = 1
+    """Each process takes its share of a batch in so many parts, where memory is short."""
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    """Of the network's arithmetic; `auto`: bfloat16 on a GPU, float32 elsewhere."""
+    lanes: int = 8
+    """Training straight from shards reads so many places of them side by side; the number of
+    processes divides it, and it divides the batch."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
     """Section 3.1: stochastic gradient descent."""
     schedule: Literal["step", "cosine"] = "step"
@@ -100,7 +107,8 @@ class WordsConfig:
     """Order of the images, crops, dropout and new layers."""
 
     def __post_init__(self) -> None:
-        for name in ("grid", "epochs", "batch_size", "proposals", "proposal_cells"):
+        for name in ("grid", "epochs", "batch_size", "accumulate", "lanes", "proposals",
+                     "proposal_cells"):  # fmt: skip
             check(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("learning_rate", "head_rate"):
             check(self, name, getattr(self, name) > 0, "above 0")

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from sightwords.config import WordsConfig
 from sightwords.images import Normalization
+from sightwords.train.draws import rand_rows
 from sightwords.words.artefact import InputSpec
 
 
@@ -24,7 +25,7 @@ def network_input(
     """(B, side, side, 3) uint8 -> (B, 3, size_px, size_px) normalised.
 
     `content` (B, 2) is the width and height of each image on its canvas. With `config`, crop,
-    mirror and light of each image are drawn anew from torch's generator.
+    mirror and light of each image are drawn anew (`train.draws`).
     """
     images = pixels.permute(0, 3, 1, 2).float()
     if config is not None and is_random(config):
@@ -83,14 +84,15 @@ def random_crops(shares: Tensor, config: WordsConfig) -> Tensor:
     `shares` (B, 2) is how much of the canvas each image takes up; a crop stays inside it, and
     fills it again.
     """
-    area = torch.empty_like(shares[:, 0]).uniform_(config.smallest_crop, 1)
+    drawn = rand_rows(len(shares), 5, device=shares.device)
+    area = config.smallest_crop + drawn[:, 0] * (1 - config.smallest_crop)
     span = math.log(4 / 3) if config.smallest_crop < 1 else 0.0
-    shape = torch.empty_like(area).uniform_(-span, span).exp()
+    shape = (span * (2 * drawn[:, 1] - 1)).exp()
     size = torch.stack([area * shape, area / shape], dim=1).sqrt().clamp(max=1)  # width, height
-    place = (torch.rand_like(size) * 2 - 1) * (1 - size)
+    place = (drawn[:, 2:4] * 2 - 1) * (1 - size)
     scale = size.clone()
     if config.flip:
-        scale[:, 0] *= 1 - 2 * (torch.rand_like(area) < 0.5).float()
+        scale[:, 0] *= 1 - 2 * (drawn[:, 4] < 0.5).float()
     # Seen from the middle of the image; from that of the canvas it lies up and to the left.
     offset = scale * (1 - shares) + (place + 1) * shares - 1
     maps = torch.zeros(len(shares), 2, 3, device=shares.device)
@@ -102,8 +104,7 @@ def _light(images: Tensor, jitter: float) -> Tensor:
     """Brightness and contrast, each by a factor of up to 1 +- jitter, an image at a time."""
     if jitter == 0:
         return images
-    shape = (len(images), 1, 1, 1)
-    brightness = torch.empty(shape, device=images.device).uniform_(1 - jitter, 1 + jitter)
-    contrast = torch.empty(shape, device=images.device).uniform_(1 - jitter, 1 + jitter)
+    drawn = rand_rows(len(images), 2, 1, 1, 1, device=images.device)
+    brightness, contrast = (1 + jitter * (2 * drawn - 1)).unbind(dim=1)
     mean = images.mean(dim=(1, 2, 3), keepdim=True)
     return ((images - mean) * contrast + mean * brightness).clamp(0, 255)

@@ -2,7 +2,8 @@
 
 All data lies on the device; an epoch over 230,000 captions takes about a second on a large GPU.
 Every step draws its order, negatives and dropout from (seed, step) alone, so that a run killed and
-resumed ends with the weights of an unbroken one.
+resumed ends with the weights of an unbroken one. Under torchrun each process encodes its share of
+every batch; the vectors of all meet in a loss that each of them computes whole.
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ from torch import Tensor
 from sightwords.config import DmsmConfig
 from sightwords.errors import InputError
 from sightwords.settings import to_toml
+from sightwords.train.batches import Order
 from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.dmsm_data import DmsmData
 from sightwords.train.dmsm_loss import dmsm_loss, list_loss
 from sightwords.train.dmsm_network import DmsmNetwork
-from sightwords.train.loop import Order, precision
+from sightwords.train.draws import draws_for, rand_rows
+from sightwords.train.loop import precision
+from sightwords.train.processes import (
+    check_same_step,
+    gathered,
+    is_first,
+    rank_and_world,
+    share_of_batch,
+    wrapped,
+)
 from sightwords.train.schedule import warm_cosine
 
 log = logging.getLogger(__name__)
@@ -86,7 +97,7 @@ class DmsmLoop:
 
     def __init__(self, data: DmsmData, config: DmsmConfig, *, device: str) -> None:
         self.config, self.device = config, torch.device(device)
-        self.batch_size = min(config.batch_size, len(data))
+        self.batch_size = share_of_batch(config.batch_size, len(data))
         if len(set(data.images.tolist())) < 2:
             raise InputError(
                 "captions of one image only; training needs captions of others to tell them from"
@@ -99,6 +110,7 @@ class DmsmLoop:
         self.rows = _Rows(data, self.device)
         self.network = DmsmNetwork(data.features.shape, data.index, config).to(self.device)
         self.network.image.standardise(self.rows.features)
+        self.forward = wrapped(self.network)
         self.order = Order(len(data), self.batch_size, config.seed)
         self.steps_an_epoch = self.order.steps
         self.step, self.steps = 0, config.epochs * self.order.steps
@@ -111,13 +123,13 @@ class DmsmLoop:
         self.identity = _identity(config, data)
 
     def advance(self) -> Tensor:
-        """One step; returns its loss."""
-        torch.manual_seed(self.config.seed * 1_000_003 + self.step)
+        """One step; returns its loss, which is that of the whole batch in every process."""
         rate = self.config.learning_rate * warm_cosine(self.step, self.steps, self.config.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.network.train()
-        loss = self._loss(self.order.rows(self.step))
+        with draws_for(*rank_and_world(), seed=self.config.seed * 1_000_003 + self.step):
+            loss = self._loss(self.order.rows(self.step))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -126,16 +138,17 @@ class DmsmLoop:
         return loss.detach()
 
     def _loss(self, captions: npt.NDArray[np.int64]) -> Tensor:
-        owners, features, sentences = self.rows.take(captions)
-        listed, worth = self.rows.from_lists(owners, self.config.list_sentences)
+        rank, world = rank_and_world()
+        owners, features, sentences, worth = self.rows.take(
+            captions, slice(rank, None, world), listed=self.config.list_sentences
+        )
         with precision(self.device):
-            images = self.network.image(features)
-            texts = self.rows.encode(self.network, [sentences, *listed])
-        cosines = images @ texts[: len(owners)].T
+            images, texts = self.forward(features, *self.rows.words(sentences))
+        images, texts = gathered(images), gathered(texts)
+        cosines = images @ texts[:, 0].T
         if worth is None:
             return self._caption_loss(cosines, owners)
-        candidates = texts[len(owners) :].view(*worth.shape, -1)
-        beside = torch.einsum("bs,bks->bk", images, candidates)
+        beside = torch.einsum("bs,bks->bk", images, texts[:, 1:])
         if self.config.list_objective == "poor":
             # The others are good, or none at all (NaN): they do not stand against the image.
             return self._caption_loss(cosines, owners, beside.masked_fill(~(worth < 0), torch.nan))
@@ -169,7 +182,9 @@ class DmsmLoop:
         return self.network.eval()
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
+        """Write a checkpoint, whole or not at all; the first process alone."""
+        if not is_first():
+            return
         state = {
             "step": self.step,
             "network": self.network.state_dict(),
@@ -186,6 +201,7 @@ class DmsmLoop:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.average, self.step = state["average"], state["step"]
+        check_same_step(self.step, device=self.device)
         log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 
@@ -206,34 +222,37 @@ class _Rows:
         self.listed = None if data.listed is None else torch.from_numpy(data.listed).to(device)
         self.worth = None if data.worth is None else torch.from_numpy(data.worth).to(device)
 
-    def take(self, captions: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
-        """Image rows (B,), features (B, T, D) and words (B, L) of some captions."""
+    def take(
+        self, captions: npt.NDArray[np.int64], share: slice = slice(None), *, listed: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Image rows (B,) of a batch of captions, and of a share of it what the network takes.
+
+        That is features (b, T, D) and sentences (b, 1 + listed, L): the caption, then some of the
+        image's own list, drawn anew. Last, what those are worth, (B, listed), of the whole batch.
+        """
         index = torch.from_numpy(captions).to(self.device)
         owners = self.images[index]
-        features = self.features[owners]
+        mine = owners[share]
+        features = self.features[mine]
         if self.mirrored is not None:
-            turned = torch.rand(len(owners), device=self.device) < 0.5
-            features = torch.where(turned[:, None, None], self.mirrored[owners], features)
-        return owners, features, self.tokens[index, : int(self.lengths[captions].max())]
+            turned = rand_rows(len(mine), device=self.device) < 0.5
+            features = torch.where(turned[:, None, None], self.mirrored[mine], features)
+        sentences = self.tokens[index[share], None, : int(self.lengths[captions].max())]
+        if self.listed is None or self.worth is None or not listed:
+            return owners, features, sentences, None
+        # The same numbers in every process: what the whole batch is worth is needed by all.
+        slots = torch.randint(self.listed.shape[1], (len(owners), listed), device=self.device)
+        beside = self.listed[mine[:, None], slots[share]]
+        room = beside.shape[-1] - sentences.shape[-1]
+        sentences = torch.cat([torch.nn.functional.pad(sentences, (0, room)), beside], dim=1)
+        return owners, features, sentences, self.worth[owners[:, None], slots]
 
-    def from_lists(self, owners: Tensor, count: int) -> tuple[list[Tensor], Tensor | None]:
-        """Sentences (B * count, L) of the images' own lists, drawn anew, and their worth."""
-        if self.listed is None or self.worth is None or not count:
-            return [], None
-        slots = torch.randint(self.listed.shape[1], (len(owners), count), device=self.device)
-        rows = owners[:, None], slots
-        return [self.listed[rows].flatten(0, 1)], self.worth[rows]
-
-    def encode(self, network: DmsmNetwork, parts: list[Tensor]) -> Tensor:
-        """Text vectors of (B, L) word rows, one after another; each word is computed once."""
-        width = max(part.shape[1] for part in parts)
-        rows = torch.cat(
-            [torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts]
-        )
-        boundary = rows.new_zeros(1, width)  # so that row 0 is the boundary in every batch
-        words, places = torch.unique(torch.cat([boundary, rows]), return_inverse=True)
-        vectors: Tensor = network.text(self.own[words], self.trigrams[words], places[1:])
-        return vectors
+    def words(self, sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The network's text input for (B, K, L) word rows; each word is computed once."""
+        boundary = sentences.new_zeros(1)  # so that row 0 is the boundary in every batch
+        rows = torch.cat([boundary, sentences.flatten()])
+        words, places = torch.unique(rows, return_inverse=True)
+        return self.own[words], self.trigrams[words], places[1:].view(sentences.shape)
 
 
 def _optimizer(network: DmsmNetwork, config: DmsmConfig) -> torch.optim.Optimizer:

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from sightwords.config import DmsmConfig
 from sightwords.rerank.dmsm import TextIndex
+from sightwords.train.draws import RowDropout, normal_rows, rand_rows
 
 
 class ImageEncoder(nn.Module):
@@ -39,7 +40,7 @@ class ImageEncoder(nn.Module):
             config.semantic_units,
         ]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = RowDropout(config.dropout)
 
     @torch.no_grad()
     def standardise(self, features: Tensor) -> None:
@@ -62,9 +63,11 @@ class ImageEncoder(nn.Module):
         if not self.training:
             return tokens
         if self.config.feature_noise:
-            tokens = tokens + self.config.feature_noise * torch.randn_like(tokens)
+            noise = normal_rows(*tokens.shape, device=tokens.device)
+            tokens = tokens + self.config.feature_noise * noise
         if self.config.token_dropout:
-            kept = torch.rand(tokens.shape[:2], device=tokens.device) >= self.config.token_dropout
+            drawn = rand_rows(*tokens.shape[:2], device=tokens.device)
+            kept = drawn >= self.config.token_dropout
             tokens = tokens * kept[..., None] / (1 - self.config.token_dropout)
         return tokens
 
@@ -88,23 +91,26 @@ class TextEncoder(nn.Module):
         )
         self.bias = nn.Parameter(torch.zeros(self.hidden))
         self.semantic = nn.Linear(self.hidden, config.semantic_units)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = RowDropout(config.dropout)
 
     def forward(self, own: Tensor, trigrams: Tensor, sentences: Tensor) -> Tensor:
-        """Words (W,) and (W, K) as of `TextIndex.rows`; sentences (B, L) of their rows, 0 after."""
+        """Words (W,) and (W, K) as of `TextIndex.rows`; sentences (B, L) of their rows, 0 after.
+
+        Or (B, K, L), several of each image -> (B, K, S).
+        """
         projected = self._projected(own, trigrams)  # (W, window, H)
         said = sentences != 0
         read = self._hidden_words(sentences)
-        length, margin = sentences.shape[1], self.window // 2
+        length, margin = sentences.shape[-1], self.window // 2
         padded = functional.pad(read, (margin, margin))
         total = sum(
-            functional.embedding(padded[:, place : place + length], projected[:, place])
+            functional.embedding(padded[..., place : place + length], projected[:, place])
             for place in range(self.window)
         )
         assert isinstance(total, Tensor)
         local = torch.tanh(total + self.bias)
-        pooled = local.masked_fill(~said[..., None], -2.0).max(dim=1).values  # tanh is above -1
-        return functional.normalize(torch.tanh(self.semantic(self.dropout(pooled))).float(), dim=1)
+        pooled = local.masked_fill(~said[..., None], -2.0).max(dim=-2).values  # tanh is above -1
+        return functional.normalize(torch.tanh(self.semantic(self.dropout(pooled))).float(), dim=-1)
 
     def _projected(self, own: Tensor, trigrams: Tensor) -> Tensor:
         vectors = _bag(trigrams, self.trigrams)
@@ -117,7 +123,7 @@ class TextEncoder(nn.Module):
     def _hidden_words(self, sentences: Tensor) -> Tensor:
         if not self.training or not self.config.word_dropout:
             return sentences
-        hidden = torch.rand(sentences.shape, device=sentences.device) < self.config.word_dropout
+        hidden = rand_rows(*sentences.shape, device=sentences.device) < self.config.word_dropout
         return sentences.masked_fill(hidden, 0)
 
 
@@ -137,6 +143,12 @@ class DmsmNetwork(nn.Module):
         self.log_norm = nn.Parameter(
             torch.tensor(math.log(others)), requires_grad=config.objective == "nce"
         )
+
+    def forward(
+        self, features: Tensor, own: Tensor, trigrams: Tensor, sentences: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors of images (B, S) and of their sentences (B, K, S)."""
+        return self.image(features), self.text(own, trigrams, sentences)
 
     @property
     def gamma(self) -> Tensor:

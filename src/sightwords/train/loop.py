@@ -1,7 +1,8 @@
 """The state of a detector's training and one step of it (section 3.1).
 
 Every step draws its order, crops and dropout from (seed, step) alone, so that a run killed at any
-moment and resumed from its last checkpoint ends with the weights of an unbroken one.
+moment and resumed from its last checkpoint ends with the weights of an unbroken one; and for the
+whole batch, so that the number of processes changes nothing but the order of sums.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +21,21 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import WordsConfig
-from sightwords.errors import InputError
 from sightwords.settings import to_toml
 from sightwords.train.augment import network_input
+from sightwords.train.batches import Onwards, Order, Rows, Stream
 from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
+from sightwords.train.draws import draws_for
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import noisy_or_loss
-from sightwords.train.processes import rank_and_world, share_of_batch, wrapped
+from sightwords.train.processes import (
+    check_same_step,
+    is_first,
+    rank_and_world,
+    share_of_batch,
+    without_sync,
+    wrapped,
+)
 from sightwords.train.schedule import build_optimizer, rate_factor
 from sightwords.train.table import ImageTable
 from sightwords.train.teacher import Teachers, mixed
@@ -40,23 +50,29 @@ class TrainingLoop:
     def __init__(
         self,
         network: WordNetwork,
-        table: ImageTable,
-        targets: FloatArray,
+        table: ImageTable | Stream,
+        targets: FloatArray | None,
         config: WordsConfig,
         *,
         device: str,
         compile_network: bool = False,
         teachers: Teachers | None = None,
     ) -> None:
-        if len(targets) != len(table):
-            raise InputError(
-                f"{len(targets)} rows of targets for {len(table)} images; give one each"
-            )
         self.config, self.device = config, torch.device(device)
         self.network = network.to(self.device)
         self.teachers = teachers.to(self.device) if teachers is not None else None
-        self.batch_size = share_of_batch(config.batch_size, len(table))
-        self.order = Order(len(table), self.batch_size, config.seed)
+        self.batch_size = share_of_batch(
+            config.batch_size, len(table), accumulate=config.accumulate
+        )
+        self.order: Order | Onwards
+        self.rows: Rows | Stream
+        if isinstance(table, ImageTable):
+            self.order = Order(len(table), self.batch_size, config.seed)
+            self.rows = Rows(table, targets, self.device)
+            self.identity = _identity(config, table, self.rows.of_images)
+        else:
+            self.order, self.rows = Onwards(len(table), self.batch_size), table
+            self.identity = table.identity
         self.step, self.steps = 0, config.epochs * self.order.steps
         self.optimizer = build_optimizer(network, config)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
@@ -65,31 +81,36 @@ class TrainingLoop:
             if config.weight_average
             else []
         )
-        self.rows = _Rows(table, targets, self.device)
-        self.forward = wrapped(network, compile_network=compile_network, device=self.device)
-        self.identity = _identity(config, table, targets)
+        self.forward = wrapped(network, compile_network=compile_network)
 
     def advance(self) -> Tensor:
         """One step; returns the loss of this process' share of the batch."""
         rank, world = rank_and_world()
+        parts = world * self.config.accumulate
         # A fresh stream for each step: nothing to save, nothing to lose.
-        torch.manual_seed(self.config.seed * 1_000_003 + self.step * world + rank)
+        seed = self.config.seed * 1_000_003 + self.step
         self._set_rates()
         self.network.train()
-        loss = self._loss(self.order.rows(self.step)[rank::world])
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = torch.zeros((), device=self.device)
+        for index in range(rank, parts, world):
+            waits = without_sync(self.forward, when=index + world < parts)
+            with waits, draws_for(index, parts, seed=seed):
+                part = self._loss(self.order.rows(self.step)[index::parts])
+                part = part / self.config.accumulate
+                part.backward()  # type: ignore[no-untyped-call]
+            loss += part.detach()
         if self.config.gradient_clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
         self.optimizer.step()
         self.step += 1
         self._update_average()
-        return loss.detach()
+        return loss
 
     def _loss(self, rows: npt.NDArray[np.int64]) -> Tensor:
         pixels, content, targets = self.rows.take(rows)
         images = network_input(pixels, content, self.network.backbone.input, self.config)
-        with precision(self.device):
+        with precision(self.device, self.config.precision):
             output = self.forward(images)
             if self.teachers is not None:
                 targets = mixed(targets, self.teachers(images), self.config.teacher_weight)
@@ -124,7 +145,7 @@ class TrainingLoop:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, whole or not at all; the first process alone."""
-        if rank_and_world()[0] != 0:
+        if not is_first():
             return
         state = {
             "step": self.step,
@@ -142,56 +163,16 @@ class TrainingLoop:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.average, self.step = state["average"], state["step"]
+        check_same_step(self.step, device=self.device)
         log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 
-class Order:
-    """Which rows each step sees: a fresh order each epoch, the last incomplete batch left out."""
-
-    def __init__(self, count: int, batch_size: int, seed: int) -> None:
-        self.count, self.batch_size, self.seed = count, batch_size, seed
-        self.steps = count // batch_size
-        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
-
-    def rows(self, step: int) -> npt.NDArray[np.int64]:
-        """Rows of one batch."""
-        epoch, place = divmod(step, self.steps)
-        if epoch != self._epoch:  # shuffling 50,000 numbers takes longer than a small step
-            self._epoch = epoch
-            self._order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
-        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
-
-
-class _Rows:
-    """Rows of a table on the device: all of them if they fit, else copied as they are asked for."""
-
-    def __init__(self, table: ImageTable, targets: FloatArray, device: torch.device) -> None:
-        self.table, self.device = table, device
-        self.targets = torch.from_numpy(targets).to(device)
-        self.content = torch.from_numpy(table.content).to(device)
-        self.pixels: Tensor | None = None
-        if device.type == "cuda":
-            free, _ = torch.cuda.mem_get_info(device)
-            if table.pixels.nbytes < 0.5 * free:
-                self.pixels = torch.from_numpy(np.array(table.pixels)).to(device)
-
-    def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
-        """Pixels, content sizes and targets of these rows."""
-        index = torch.from_numpy(rows)
-        if self.device.type == "cuda":  # a plain copy would wait for the step before to end
-            index = index.pin_memory()
-        index = index.to(self.device, non_blocking=True)
-        if self.pixels is not None:
-            pixels = self.pixels[index]
-        else:
-            pixels = torch.from_numpy(self.table.pixels[rows]).to(self.device)
-        return pixels, self.content[index], self.targets[index]
-
-
-def precision(device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 on a GPU, float32 elsewhere."""
-    if device.type == "cuda":
-        return torch.autocast("cuda", torch.bfloat16)
+def precision(
+    device: torch.device, wanted: Literal["auto", "bfloat16", "float32"] = "auto"
+) -> AbstractContextManager[Any]:
+    """bfloat16 on a GPU, float32 elsewhere, unless told otherwise."""
+    if wanted == "bfloat16" or (wanted == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
 
 
@@ -203,7 +184,7 @@ def _averaged(network: nn.Module) -> Iterator[Tensor]:
 
 def _identity(config: WordsConfig, table: ImageTable, targets: FloatArray) -> str:
     """Equal for runs that a checkpoint may carry over: settings, images and what they teach."""
-    digest = hashlib.sha256(to_toml(config).encode())
+    digest = hashlib.sha256(to_toml(replace(config, accumulate=1)).encode())
     digest.update("\n".join(table.ids).encode())
     digest.update(targets.tobytes())
     return digest.hexdigest()

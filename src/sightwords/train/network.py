@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sightwords.errors import ConfigError
 from sightwords.train.backbones.base import Backbone
+from sightwords.train.draws import RowDropout
 
 
 class WordOutput(NamedTuple):
@@ -36,7 +37,7 @@ class WordNetwork(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.pooling = pooling
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = RowDropout(dropout)
         backbone.set_dropout(dropout)
         width = backbone.region_dim if pooling == "noisy_or" else backbone.whole_dim
         self.head = nn.Linear(width, words)  # fc8; Linear so that it is a 1 x 1 convolution

@@ -1,21 +1,25 @@
-"""One process or several: plain torchrun, no other launcher (`torchrun -m sightwords train ...`).
+"""One process or several: torchrun starts them, accelerate joins them.
+
+    torchrun --nproc-per-node 4 -m sightwords train words ...
 
 Each process takes its share of every batch, gradients are averaged, and the first one alone
-writes files.
+writes files. One process needs none of this, nor accelerate.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sightwords.errors import ConfigError
+from sightwords.errors import ConfigError, require
 
 PATIENCE = timedelta(hours=12)
 """Others wait so long for the first process, which decodes the images."""
@@ -24,18 +28,25 @@ PATIENCE = timedelta(hours=12)
 @contextmanager
 def process_group(device: str) -> Iterator[str]:
     """Join the processes that torchrun started, if it did; gives this process its device."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or torch.distributed.is_initialized():
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield device
-        return
-    on_gpu = device.startswith("cuda")
-    if on_gpu:
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
-        torch.cuda.set_device(device)
-    torch.distributed.init_process_group("nccl" if on_gpu else "gloo", timeout=PATIENCE)
-    try:
-        yield device
-    finally:
-        torch.distributed.destroy_process_group()
+    else:
+        yield str(_joined(device.startswith("cuda")).device)
+
+
+@cache
+def _joined(on_gpu: bool) -> Any:
+    """Accelerate's handle on all processes: NCCL between GPUs, gloo elsewhere, until the end."""
+    accelerate = require("accelerate", extra="train", purpose="training in several processes")
+    patient = accelerate.InitProcessGroupKwargs(timeout=PATIENCE)
+    joined = accelerate.Accelerator(cpu=not on_gpu, kwargs_handlers=[patient])
+    atexit.register(joined.end_training)
+    return joined
+
+
+def _others() -> Any:
+    """The handle where there are several processes, else None."""
+    return _joined(torch.distributed.get_backend() == "nccl") if rank_and_world()[1] > 1 else None
 
 
 def best_device() -> str:
@@ -50,47 +61,70 @@ def rank_and_world() -> tuple[int, int]:
     return 0, 1
 
 
+def is_first() -> bool:
+    """Whether this process writes files and speaks."""
+    return rank_and_world()[0] == 0
+
+
 def first_then_others(work: Callable[[], Any]) -> Any:
     """Run `work` in the first process, then in the others, which find what it left on disk."""
-    rank, world = rank_and_world()
-    if world > 1 and rank > 0:
-        torch.distributed.barrier()
-    result = work()
-    if world > 1 and rank == 0:
-        torch.distributed.barrier()
-    return result
+    others = _others()
+    with others.main_process_first() if others else nullcontext():
+        return work()
 
 
 def mean_over_processes(value: Tensor) -> Tensor:
     """The mean of a number over all processes."""
-    _, world = rank_and_world()
-    if world > 1:
-        value = value.clone()
-        torch.distributed.all_reduce(value)
-        value /= world
-    return value
+    others = _others()
+    mean: Tensor = others.reduce(value, "mean") if others else value
+    return mean
 
 
-def share_of_batch(batch_size: int, images: int) -> int:
-    """The global batch size in force: no more than there are images, as many in each process."""
-    _, world = rank_and_world()
-    if batch_size % world or images < world:
+def gathered(rows: Tensor) -> Tensor:
+    """Rows of the whole batch from each process' (B, ...) share, in the batch's order.
+
+    Only the own ones have a gradient: of a loss that every process computes over all rows, it is
+    this process' part, times the number of processes because `wrapped` takes the mean.
+    """
+    rank, world = rank_and_world()
+    if world == 1:
+        return rows
+    parts = list(_others().gather(rows.detach()).chunk(world))
+    parts[rank] = rows.detach() + world * (rows - rows.detach())
+    return torch.stack(parts, dim=1).flatten(0, 1)
+
+
+def check_same_step(step: int, *, device: torch.device) -> None:
+    """Refuse to go on where processes found different checkpoints: they would train apart."""
+    here = torch.tensor(float(step), device=device)
+    if float(mean_over_processes(here)) != step:
         raise ConfigError(
-            f"batch_size is {batch_size} for {images} images in {world} processes; expected a "
-            "multiple of the number of processes and an image for each"
+            f"process {rank_and_world()[0]} is at step {step}, others are not; checkpoints must "
+            "lie on a disk that all processes see: give it with --cache"
         )
-    return min(batch_size, images // world * world)
 
 
-def wrapped(
-    network: nn.Module, *, compile_network: bool, device: torch.device
-) -> Callable[[Tensor], Any]:
-    """The network as the loop calls it: gradients averaged over processes, compiled if asked."""
-    module = network
-    if rank_and_world()[1] > 1:
-        module = nn.parallel.DistributedDataParallel(
-            network, device_ids=[device] if device.type == "cuda" else None
+def share_of_batch(batch_size: int, images: int, *, accumulate: int = 1) -> int:
+    """The global batch size in force: no more than there are images, as many in each part."""
+    world = rank_and_world()[1]
+    parts = world * accumulate
+    if batch_size % parts or images < parts:
+        raise ConfigError(
+            f"batch_size is {batch_size} for {images} images in {world} processes, accumulate is "
+            f"{accumulate}; expected a multiple of the number of processes times accumulate, and "
+            "an image for each"
         )
-    if compile_network:
-        module = torch.compile(module, dynamic=False)  # type: ignore[assignment]
-    return module
+    return min(batch_size, images // parts * parts)
+
+
+def wrapped(network: nn.Module, *, compile_network: bool = False) -> Callable[..., Any]:
+    """The network as a loop calls it: gradients averaged over processes, compiled if asked."""
+    others = _others()
+    module: nn.Module = others.prepare_model(network) if others else network
+    return torch.compile(module, dynamic=False) if compile_network else module
+
+
+def without_sync(module: Callable[..., Any], *, when: bool) -> AbstractContextManager[Any]:
+    """Gradients of this part of a batch wait for the last one's before they are averaged."""
+    plain = getattr(module, "_orig_mod", module)
+    return plain.no_sync() if when and hasattr(plain, "no_sync") else nullcontext()

@@ -17,6 +17,7 @@ import torch
 
 from sightwords.config import WordsConfig
 from sightwords.train.augment import network_input
+from sightwords.train.batches import Stream
 from sightwords.train.loop import TrainingLoop, precision
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import image_prob
@@ -45,8 +46,8 @@ Progress = Callable[[StepReport], None]
 
 def train_words(
     network: WordNetwork,
-    table: ImageTable,
-    targets: FloatArray,
+    table: ImageTable | Stream,
+    targets: FloatArray | None,
     config: WordsConfig,
     *,
     device: str = "cpu",
@@ -59,7 +60,8 @@ def train_words(
 ) -> WordNetwork:
     """Train in place and return the network with the weights to keep.
 
-    `targets` is (N, V): 1 where any caption has the word, or the share of captions that do.
+    `targets` is (N, V): 1 where any caption has the word, or the share of captions that do; None
+    where a stream brings them along.
     `teachers` have their say in them by `config.teacher_weight`. With `folder`, checkpoints are
     written there and a run found there is resumed.
     """

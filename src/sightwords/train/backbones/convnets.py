@@ -17,6 +17,7 @@ from torch.nn import functional
 from sightwords.errors import ConfigError, require
 from sightwords.images import PAPER_SIDE_PX, TORCHVISION, Normalization
 from sightwords.train.backbones.base import Backbone
+from sightwords.train.draws import RowDropout
 from sightwords.words.artefact import GridSpec, InputSpec
 
 WHOLE_PX = 224
@@ -52,7 +53,7 @@ class ConvNet(Backbone):
         self.features = self._convolutions()
         self.fc6 = nn.Conv2d(self.channels, 4096, self.fc6_side)
         self.fc7 = nn.Conv2d(4096, 4096, 1)
-        self.drop6 = nn.Dropout(0.5)
+        self.drop6 = RowDropout(0.5)
         whole = size_px == WHOLE_PX
         self.input = InputSpec(
             resize="square" if whole else "paper",

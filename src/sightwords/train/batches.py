@@ -1,0 +1,85 @@
+"""Which images each step of detector training sees, and how they reach the device (section 3.1).
+
+A decoded table is taken in a fresh order each epoch; a stream brings its own (`train.stream`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sightwords.errors import InputError
+from sightwords.train.table import ImageTable
+from sightwords.types import FloatArray
+
+
+class Stream(Protocol):
+    """Images that come past once, in an order of their own (`train.stream`)."""
+
+    identity: str
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
+        """Pixels, content sizes and targets at some places of the stream, on the device."""
+
+
+class Order:
+    """Which rows each step sees: a fresh order each epoch, the last incomplete batch left out."""
+
+    def __init__(self, count: int, batch_size: int, seed: int) -> None:
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+        self.steps = count // batch_size
+        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
+
+    def rows(self, step: int) -> npt.NDArray[np.int64]:
+        """Rows of one batch."""
+        epoch, place = divmod(step, self.steps)
+        if epoch != self._epoch:  # shuffling 50,000 numbers takes longer than a small step
+            self._epoch = epoch
+            self._order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
+        return self._order[place * self.batch_size : (place + 1) * self.batch_size]
+
+
+class Onwards:
+    """`Order` of a stream, which is shuffled already: one place after another."""
+
+    def __init__(self, count: int, batch_size: int) -> None:
+        self.batch_size, self.steps = batch_size, count // batch_size
+
+    def rows(self, step: int) -> npt.NDArray[np.int64]:
+        """Places of one batch."""
+        return np.arange(step * self.batch_size, (step + 1) * self.batch_size)
+
+
+class Rows:
+    """Rows of a table on the device: all of them if they fit, else copied as they are asked for."""
+
+    def __init__(self, table: ImageTable, targets: FloatArray | None, device: torch.device) -> None:
+        found = 0 if targets is None else len(targets)
+        if targets is None or found != len(table):
+            raise InputError(f"{found} rows of targets for {len(table)} images; give one each")
+        self.table, self.device, self.of_images = table, device, targets
+        self.targets = torch.from_numpy(targets).to(device)
+        self.content = torch.from_numpy(table.content).to(device)
+        self.pixels: Tensor | None = None
+        if device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(device)
+            if table.pixels.nbytes < 0.5 * free:
+                self.pixels = torch.from_numpy(np.array(table.pixels)).to(device)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
+        """Pixels, content sizes and targets of these rows."""
+        index = torch.from_numpy(rows)
+        if self.device.type == "cuda":  # a plain copy would wait for the step before to end
+            index = index.pin_memory()
+        index = index.to(self.device, non_blocking=True)
+        if self.pixels is not None:
+            pixels = self.pixels[index]
+        else:
+            pixels = torch.from_numpy(self.table.pixels[rows]).to(self.device)
+        return pixels, self.content[index], self.targets[index]
