@@ -13,7 +13,8 @@ or is left out. `--sizes` judges a ViT at other input sizes too, its position em
 Each row writes `NAME.npz`: `ids`, `words`, `scores` float16 (N, V) of the first half of `--val` by
 id hash and of `--test` (`sightwords evaluate words --subset` reads it), and for `--test` the region
 of each map's peak, which `localisation.py` plays the pointing game with. `results.jsonl` has AP and
-PHR by part of speech of that half of `--val`; `--test` is scored and not judged.
+PHR by part of speech of that half of `--val`; `--test` is scored and not judged. `--outputs
+SET=SOURCE ...` writes what the paper's rows of captions need besides (`paper_outputs.py`).
 
 Where the rows depart from the paper: its solver (SGD, one image a step, 3 epochs) would take hours,
 and fc6 and fc7 start from nothing, since their ImageNet weights cannot be had. All rows train with
@@ -40,6 +41,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+import paper_outputs  # type: ignore[import-not-found]
 from localisation import NAMES  # type: ignore[import-not-found]
 from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
 from sightwords.corpus import open_corpus
@@ -150,7 +152,12 @@ def main() -> None:
     began = time.perf_counter()
     sys.path.append(str(args.weights))
     torch.backends.cudnn.benchmark = True
-    train, val, test = tables(args)
+    train, held_out, val, test = tables(args)
+    outputs = dict(pair.split("=", 1) for pair in args.outputs)
+    sets = {
+        part: table_of(open_corpus(source), args.cache / part, args)
+        for part, source in outputs.items()
+    }
     vocabulary = load_vocabulary(args.vocabulary)
     targets = caption_targets(train.captions, vocabulary)
     spent = time.perf_counter() - began
@@ -172,6 +179,18 @@ def main() -> None:
             train_words(network, train, targets, row.config, device=args.device, progress=say)
         seconds = time.perf_counter() - started
         record(name, row, network, val, test, vocabulary, args, seconds=seconds)
+        if sets:
+            paper_outputs.bring(
+                name,
+                network,
+                train,
+                held_out,
+                sets,
+                vocabulary.words,
+                out=args.out,
+                device=args.device,
+            )
+            print(f"{name}: brought after {time.perf_counter() - began:.0f} s", flush=True)
         for size_px in args.sizes if row.config.backbone == VIT.backbone else ():
             other = resized(network, row, size_px, vocabulary, args)
             named = dataclasses.replace(row, size_px=size_px)
@@ -182,18 +201,23 @@ def main() -> None:
             torch.cuda.empty_cache()
 
 
-def tables(args: argparse.Namespace) -> tuple[ImageTable, ImageTable, ImageTable | None]:
-    """Training images without those held out for calibration, half of --val, and --test."""
+def tables(
+    args: argparse.Namespace,
+) -> tuple[ImageTable, ImageTable, ImageTable, ImageTable | None]:
+    """Training images, those held out for calibration, half of --val, and --test."""
     examples = open_corpus(args.train)
     train = table_of(examples, args.cache / "all", args)
     coco = [i for i in train.ids if i.isdigit()]
     held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
-    used = train.select([row for row, i in enumerate(train.ids) if i not in held_out])
+    used, held = (
+        train.select([row for row, i in enumerate(train.ids) if (i in held_out) == out])
+        for out in (False, True)
+    )
     half = (e for e in open_corpus(args.val) if half_by_hash(e.id) == 0)
     val = table_of(half, args.cache / "half0", args)
     if not args.test:
-        return used, val, None
-    return used, val, table_of(open_corpus(args.test), args.cache / "test", args)
+        return used, held, val, None
+    return used, held, val, table_of(open_corpus(args.test), args.cache / "test", args)
 
 
 def table_of(examples: Iterable[Example], folder: Path, args: argparse.Namespace) -> ImageTable:
@@ -384,6 +408,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", type=int, default=[], help="judge ViT rows at these")
     parser.add_argument(
         "--load", nargs="*", default=[], help="NAME=FILE: judge these weights, train nothing"
+    )
+    parser.add_argument(
+        "--outputs", nargs="*", default=[], help="SET=SOURCE: what the rows of captions need"
     )
     parser.add_argument("--keep", nargs="*", default=[], help="rows whose weights to keep")
     parser.add_argument("--stored-px", type=int, default=256)

@@ -15,7 +15,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sightwords.config import WordsConfig  # noqa: E402
+from sightwords.evaluate.word_scores import read_word_scores  # noqa: E402
+from sightwords.rerank.dmsm import Dmsm  # noqa: E402
 from sightwords.text.vocabulary_file import save_vocabulary  # noqa: E402
+from sightwords.train.image_features import ImageFeatures  # noqa: E402
+from sightwords.train.language_data import read_detections  # noqa: E402
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -25,7 +29,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if not (BENCHMARKS / "words_baselines.py").exists():
         pytest.skip("benchmarks/ is not part of this checkout")
     monkeypatch.syspath_prepend(BENCHMARKS)
-    for name in ("localisation", "words_baselines"):
+    for name in ("localisation", "paper_outputs", "words_baselines"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import words_baselines  # type: ignore[import-not-found]
 
@@ -52,7 +56,7 @@ def test_a_row(
     options = ["--train", source, "--val", source, "--test", source, "--weights", str(tmp_path)]
     options += ["--vocabulary", str(tmp_path / "vocabulary.json"), "--stored-px", "48"]
     options += ["--cache", str(tmp_path / "tables"), "--out", str(tmp_path / "out")]
-    rows = ["--rows", "tiny:12", "--keep", "tiny"]
+    rows = ["--rows", "tiny:12", "--keep", "tiny", "--outputs", f"mine={source}"]
     monkeypatch.setattr(sys, "argv", ["words_baselines", *options, *rows])
     script.main()
     result = json.loads((tmp_path / "out" / "results.jsonl").read_text(encoding="utf-8"))
@@ -68,12 +72,29 @@ def test_a_row(
     assert 0 < parts.count("val") < 80
     assert _hits(data, ids[-80:], peaks[-80:, 1], corners) > 0.7
 
+    script.paper_outputs.unpack(tmp_path / "out" / "tiny-rows.npz", tmp_path / "described")
+    _check_outputs(tmp_path / "described", ids[-80:], scores[-80:])
+
     loaded = ["--rows", "tiny", "--load", f"tiny={tmp_path / 'out' / 'tiny.safetensors'}"]
     loaded += ["--budget-seconds", "0"]  # weights that there are take no time to train
     monkeypatch.setattr(sys, "argv", ["words_baselines", *options, *loaded])
     script.main()
     again = (tmp_path / "out" / "results.jsonl").read_text(encoding="utf-8").splitlines()[1]
     assert json.loads(again)["All"]["ap"] == pytest.approx(result["All"]["ap"], abs=1.5)
+
+
+def _check_outputs(folder: Path, ids: list[str], scores: Any) -> None:
+    """What `paper_rows.py` reads: the same words, features, and a DMSM that takes them."""
+    found = read_detections(folder / "mine" / "scores.npz", threshold=0.0)
+    assert found.names == ids
+    assert found.probs.reshape(80, 4) == pytest.approx(-np.sort(-scores, axis=1), abs=2e-3)
+    features = ImageFeatures.load(folder / "mine" / "features.npz")
+    dmsm = Dmsm.load(folder / "dmsm", threads=1)
+    near = dmsm.score(features.features[0].astype(np.float32), [("a", "red", "square")])
+    assert np.isfinite(near).all()
+    held = read_word_scores(folder / "held-out" / "scores.npz")
+    assert held.scores.shape == (40, 4)
+    assert not set(held.ids) - set(ids)
 
 
 def _hits(data: Any, ids: list[str], peaks: Any, corners: Any) -> float:

@@ -1,0 +1,176 @@
+"""What the paper's rows need of a trained network, small enough to bring home from a GPU.
+
+    python benchmarks/words_baselines.py ... --rows alexnet-mil vgg16-mil --outputs \
+        coco-val='coco-val-*.tar' coco-test=coco-test-00.tar pascal1k=pascal1k-00.tar \
+        coco-karpathy-test='coco-karpathy-test-*.tar'
+    python benchmarks/paper_outputs.py runs/baselines/alexnet-mil-rows.npz --out described/alexnet
+
+The first trains a network and writes `NAME-rows.npz` and `NAME-dmsm.zip`: the likeliest 40 words
+and fc7 of every image of the sets, all scores of 2,000 held-out training images (from which
+`early_rows.py draw` makes the detections that a language model is trained on), and a DMSM (preset
+`paper`) trained on fc7 of the training images. fc7 is reduced to its first principal components,
+since 4,096 numbers an image would not travel; the DMSM is trained on those. About 14 MB a network.
+
+The second unpacks them: a folder a set with `scores.npz` and `features.npz` for `paper_rows.py`,
+`held-out/scores.npz`, and `dmsm/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.config import DmsmConfig
+from sightwords.evaluate.ids import canonical_id
+from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
+from sightwords.files import atomic_path
+from sightwords.train.image_features import Described, ImageFeatures, describe_images
+from sightwords.train.language_words import top_words
+
+COMPONENTS = 384
+HELD_OUT = 2000
+Matrix = npt.NDArray[np.float32]
+
+
+def bring(
+    name: str,
+    network: Any,
+    train: Any,
+    held_out: Any,
+    sets: Mapping[str, Any],
+    words: tuple[str, ...],
+    *,
+    out: Path,
+    device: str,
+    dmsm: DmsmConfig | None = None,
+    batch_size: int = 64,
+) -> None:
+    """Describe the tables of images, train the DMSM, and write both files.
+
+    `network` is a `train.network.WordNetwork`, the tables are `train.table.ImageTable`s.
+    """
+
+    def seen(table: Any) -> Described:
+        return describe_images(network, table, device=device, batch_size=batch_size)
+
+    learned = seen(train).features
+    mean, components = principal(learned.features, COMPONENTS)
+    arrays: dict[str, Any] = {"words": np.array(words)}
+    for part, table in sets.items():
+        found = seen(table)
+        likeliest = [top_words(row) for row in found.image_probs]
+        arrays[f"{part}/ids"] = np.array([canonical_id(i) for i in table.ids])
+        arrays[f"{part}/indices"] = np.stack([places for places, _ in likeliest])
+        arrays[f"{part}/probs"] = np.stack([probs for _, probs in likeliest])
+        arrays[f"{part}/features"] = reduced(found.features.features, mean, components)
+    some = held_out.select(range(min(HELD_OUT, len(held_out))))
+    arrays["held-out/ids"] = np.array([canonical_id(i) for i in some.ids])
+    # Word by word in memory: neighbours are alike, which makes the file smaller.
+    arrays["held-out/scores"] = np.asfortranarray(seen(some).image_probs.astype(np.float16))
+    with atomic_path(out / f"{name}-rows.npz") as temporary, temporary.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+    shorter = ImageFeatures(learned.ids, reduced(learned.features, mean, components))
+    captions = dict(zip(train.ids, train.captions, strict=True))
+    fit_dmsm(shorter, captions, dmsm or DmsmConfig(), out / f"{name}-dmsm.zip", device=device)
+
+
+def principal(features: npt.NDArray[np.float16], count: int) -> tuple[Matrix, Matrix]:
+    """Mean (D,) and first components (D, count) of (N, 1, D), each of variance 1 over N images.
+
+    >>> points = np.array([[[1, 0]], [[3, 0]], [[2, 0.5]], [[2, -0.5]]], np.float16)
+    >>> mean, components = principal(points, 1)
+    >>> mean.tolist(), reduced(points, mean, components).ravel().astype(float).round(2).tolist()
+    ([2.0, 0.0], [-1.41, 1.41, 0.0, 0.0])
+    """
+    import torch
+
+    flat = torch.from_numpy(features.reshape(len(features), -1)).float()
+    mean = flat.mean(dim=0)
+    centred = flat - mean
+    values, vectors = torch.linalg.eigh(centred.T @ centred / len(flat))
+    chosen = values.argsort(descending=True)[:count]
+    spread = values[chosen]
+    there = spread > 1e-6 * values.max()  # fewer images than components leave some empty
+    found = torch.where(there, vectors[:, chosen] / spread.clamp_min(1e-12).sqrt(), 0.0)
+    largest = found.abs().argmax(dim=0)
+    found = found * found.gather(0, largest[None]).sign()  # a sign for each, always the same
+    return mean.numpy(), found.numpy()
+
+
+def reduced(
+    features: npt.NDArray[np.float16], mean: Matrix, components: Matrix
+) -> npt.NDArray[np.float16]:
+    """(N, 1, D) -> (N, 1, count)."""
+    flat = features.reshape(len(features), -1).astype(np.float32)
+    found: npt.NDArray[np.float16] = ((flat - mean) @ components).astype(np.float16)
+    return found[:, None]
+
+
+def fit_dmsm(
+    features: ImageFeatures,
+    captions: Mapping[str, Any],
+    config: DmsmConfig,
+    path: Path,
+    *,
+    device: str,
+) -> None:
+    """Train the similarity and write its directory as a zip file."""
+    from sightwords.train.dmsm import train_dmsm
+    from sightwords.train.dmsm_data import dmsm_data
+    from sightwords.train.dmsm_export import export_dmsm
+
+    network = train_dmsm(dmsm_data(features, captions, config), config, device=device)
+    with tempfile.TemporaryDirectory() as folder:
+        export_dmsm(network.cpu(), Path(folder))
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(Path(folder).iterdir()):
+                archive.write(file, file.name)
+
+
+def unpack(path: Path, out: Path) -> None:
+    """`NAME-rows.npz`, and `NAME-dmsm.zip` beside it, -> folders for `paper_rows.py`."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    words = arrays["words"]
+    for part in sorted({key.split("/")[0] for key in arrays if key.endswith("/indices")}):
+        ids = arrays[f"{part}/ids"]
+        folder = out / part
+        folder.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(
+            folder / "scores.npz",
+            ids=ids,
+            words=words,
+            indices=arrays[f"{part}/indices"],
+            probs=arrays[f"{part}/probs"],
+        )
+        ImageFeatures(tuple(ids.tolist()), arrays[f"{part}/features"]).save(folder / "features.npz")
+    held_out = WordScoreTable(
+        tuple(arrays["held-out/ids"].tolist()),
+        tuple(words.tolist()),
+        arrays["held-out/scores"].astype(np.float64),
+    )
+    write_word_scores(out / "held-out" / "scores.npz", held_out)
+    with zipfile.ZipFile(path.with_name(path.name.replace("-rows.npz", "-dmsm.zip"))) as archive:
+        archive.extractall(out / "dmsm")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", type=Path, help="NAME-rows.npz; NAME-dmsm.zip lies beside it")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    unpack(args.rows, args.out)
+    print(f"{args.out}: {', '.join(sorted(p.name for p in args.out.iterdir()))}")
+
+
+if __name__ == "__main__":
+    main()
