@@ -7,13 +7,17 @@
     python benchmarks/early_rows.py score early/test --head early/head.npz --out described/test
     python benchmarks/early_rows.py draw described/held-out/scores.npz \
         --captions coco-train.jsonl.gz --out early/top-words.npz
+    python benchmarks/early_rows.py language early/top-words.npz --start language \
+        --captions coco-train.jsonl.gz --out early/language             # --start language-baseline
 
 `describe` searches edge boxes, runs AlexNet's ImageNet convolutions over the whole photograph
 (squashed to a square) and pools their last map in each box: the slow part, done once an image and
 kept in pieces, so that a run goes on where it was stopped. `train` fits fc8 by the noisy-OR over
 the boxes on what is kept; `score` writes the `scores.npz` and `features.npz` that `paper_rows.py`
 reads. `draw` makes the language model's detections: nobody scored all training images out of fold,
-so theirs are drawn from those of held-out images (`train/language_noise.py`).
+so theirs are drawn from those of held-out images (`train/language_noise.py`). `language` goes on
+from a language model of another detector for an epoch, to learn how far these words are to be
+trusted: grammar does not depend on the detector, and an epoch costs a tenth of the whole.
 
 Deviation: the early system described a box by fc7 of AlexNet, whose weights cannot be had.
 """
@@ -21,6 +25,7 @@ Deviation: the early system described a box by fc7 of AlexNet, whose weights can
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,13 +37,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightwords.config import PRESETS, WordsConfig
+from sightwords.config import PRESETS, WordsConfig, load_config
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import coco_half, hold_out
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, write_word_scores
 from sightwords.files import atomic_path
 from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array
+from sightwords.language.maxent import MaxEnt
+from sightwords.settings import save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.augment import normalize
 from sightwords.train.backbones import build_backbone
@@ -47,6 +54,7 @@ from sightwords.train.frozen import train_head
 from sightwords.train.frozen_table import RegionTable
 from sightwords.train.image_features import ImageFeatures
 from sightwords.train.language_noise import simulate_scores
+from sightwords.train.language_sources import LanguageSources, train_language
 from sightwords.train.language_words import top_words
 from sightwords.train.proposals import boxes_of
 from sightwords.train.roi import pool_boxes
@@ -213,6 +221,24 @@ def run_draw(args: argparse.Namespace) -> None:
     print(f"{args.out}: {len(found)} images, drawn from {len(rows)}")
 
 
+def run_language(args: argparse.Namespace) -> None:
+    start = MaxEnt.load(args.start)
+    before = load_config(args.start / "config.resolved.toml")
+    language = dataclasses.replace(
+        before.language, epochs=args.epochs, first_square=args.first_square
+    )
+    began = time.perf_counter()
+    sources = LanguageSources(
+        captions=[lambda: open_corpus(args.captions)], word_scores=[args.words]
+    )
+    model = train_language(
+        sources, start.vocabulary, language, start=start, threads=args.threads
+    ).quantised()
+    model.save(args.out)
+    save_resolved(dataclasses.replace(before, language=language), args.out)
+    print(f"{args.out}: {time.perf_counter() - began:.0f} s")
+
+
 def kept(folders: Sequence[Path]) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Ids, features of boxes and of images that `describe` left, as far as it came."""
     ids: list[str] = []
@@ -268,6 +294,13 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("--captions", nargs="+", required=True, help="of the images to draw for")
     verb.add_argument("--own-captions", nargs="+", help="of the scored images, where not the same")
     verb.set_defaults(run=run_draw)
+    verb = verbs.add_parser("language", parents=[common])
+    verb.add_argument("words", type=Path, help="of `draw`")
+    verb.add_argument("--captions", nargs="+", required=True)
+    verb.add_argument("--start", type=Path, required=True, help="a language model's directory")
+    verb.add_argument("--epochs", type=int, default=1)
+    verb.add_argument("--first-square", type=float, default=30.0, help="of AdaGrad")
+    verb.set_defaults(run=run_language)
     return parser.parse_args()
 
 
