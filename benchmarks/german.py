@@ -63,6 +63,9 @@ epochs = 10
 m_best = 100
 coverage = 4
 
+[grounded]
+enabled = false
+
 [mert]
 objective = "cider"
 mentioned_objects = 0
