@@ -50,7 +50,9 @@ def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
         epilog="example: sightwords train words --train 'coco-train-*.tar' --hold-out 4000 "
         "--weights facebook/dinov2-small --device cuda --out my-detector\n"
         "example: torchrun --nproc-per-node 2 -m sightwords train words mine.toml "
-        "--train photos.csv --out my-detector",
+        "--train photos.csv --out my-detector\n"
+        "example: sightwords train words --train 's3://mine/photos-{000..999}.tar' --stream "
+        "--device cuda --out my-detector",
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
@@ -84,7 +86,14 @@ def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
         help="leave N images, chosen by their ids, for train calibration (default: 0)",
     )  # fmt: skip
     parser.add_argument("--device", default="auto", help="cpu, cuda, ... (default: auto)")
-    parser.add_argument("--workers", type=_count, metavar="N", help="threads that decode images")
+    parser.add_argument(
+        "--stream", action="store_true",
+        help="decode shards while training instead of keeping the decoded images on disk",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workers", type=_count, metavar="N",
+        help="threads that decode images; with --stream, processes (default: one a core)",
+    )  # fmt: skip
     parser.add_argument(
         "--cache", type=Path, metavar="DIR",
         help="decoded images and checkpoints (default: DIR/training)",
@@ -154,6 +163,8 @@ def run_words(args: argparse.Namespace) -> int:
         args.parser.error("the following arguments are required: --train and --out")
     if config.words.regions == "proposals" and args.proposals is None:
         args.parser.error('the settings say regions = "proposals": give --proposals FILE')
+    if args.proposals is not None and args.stream:
+        args.parser.error("--proposals needs decoded images: leave out --stream")
     need_torch()
     if args.proposals is not None:
         return train_boxes.run_boxes(args, config, device=_device(args.device))
@@ -173,6 +184,7 @@ def run_words(args: argparse.Namespace) -> int:
         cache=args.cache,
         workers=args.workers,
         hold_out=args.hold_out,
+        stream=args.stream,
         compile_network=args.compile,
         table_progress=talk.images if talk else None,
         progress=step_progress(talk, args.tensorboard) if talk else None,

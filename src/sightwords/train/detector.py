@@ -19,11 +19,14 @@ from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
+from sightwords.train.batches import Stream
 from sightwords.train.export import Export, export_detector
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.network import WordNetwork
-from sightwords.train.processes import first_then_others, process_group, rank_and_world
+from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.sources import corpus_table
+from sightwords.train.stream import Lanes, ShardStream
+from sightwords.train.stream_index import ShardIndex, shard_index
 from sightwords.train.table import ImageTable
 from sightwords.train.table import Progress as TableProgress
 from sightwords.train.words import Progress, train_words
@@ -47,6 +50,7 @@ def train_detector(
     cache: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     hold_out: int = 0,
+    stream: bool = False,
     compile_network: bool = False,
     table_progress: TableProgress | None = None,
     progress: Progress | None = None,
@@ -54,29 +58,39 @@ def train_detector(
     """Train on the images of a corpus and write a detector directory, without calibration.
 
     Decoded images and checkpoints are kept in `cache` (`out`/training unless given); the same
-    call goes on where a killed one stopped. `hold_out` images, chosen by their ids, are left for
-    calibration. Under torchrun the first process alone writes and returns an `Export`.
+    call goes on where a killed one stopped. With `stream` the sources are shards, and no decoded
+    image is kept. `hold_out` images, chosen by their ids, are left for calibration. Under torchrun
+    the first process alone writes and returns an `Export`.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     words = config.vocabulary.size if vocabulary is None else len(vocabulary)
     size_px = config.images.size_px
     with process_group(device) as mine:
-        # Built before the images are decoded, so that wrong settings show at once.
+        # Built before the images are read, so that wrong settings show at once.
         spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
-        table = first_then_others(
-            lambda: corpus_table(
-                sources,
-                work,
-                side_px=stored_px(spec, config.words),
-                resize=spec.resize,
-                workers=workers,
-                hold_out=hold_out,
-                progress=table_progress,
+        images: ImageTable | ShardStream
+        if stream:
+            index = first_then_others(
+                lambda: shard_index(sources, work, hold_out=hold_out, progress=table_progress)
             )
-        )
-        vocabulary = vocabulary or caption_vocabulary(table, size=words)
+            vocabulary = vocabulary or index_vocabulary(index, size=words)
+            lanes = streamed_lanes(index, vocabulary, config, spec)
+            images = ShardStream(lanes, device=mine, workers=workers)
+        else:
+            images = table = first_then_others(
+                lambda: corpus_table(
+                    sources,
+                    work,
+                    side_px=stored_px(spec, config.words),
+                    resize=spec.resize,
+                    workers=workers,
+                    hold_out=hold_out,
+                    progress=table_progress,
+                )
+            )
+            vocabulary = vocabulary or caption_vocabulary(table, size=words)
         network = fit_detector(
-            table,
+            images,
             vocabulary,
             config.words,
             weights=weights,
@@ -87,7 +101,7 @@ def train_detector(
             compile_network=compile_network,
             progress=progress,
         )
-        if rank_and_world()[0] != 0:
+        if not is_first():
             return network, vocabulary, None
         save_weights(network, Path(out) / WEIGHTS_NAME)
         return network, vocabulary, export_detector(network, vocabulary, config, out)
@@ -122,7 +136,7 @@ def new_network(
 
 
 def fit_detector(
-    table: ImageTable,
+    table: ImageTable | Stream,
     vocabulary: Vocabulary,
     config: WordsConfig,
     *,
@@ -134,14 +148,16 @@ def fit_detector(
     compile_network: bool = False,
     progress: Progress | None = None,
 ) -> WordNetwork:
-    """Train a detector of the vocabulary's words on every image of the table."""
+    """Train a detector of the vocabulary's words on every image of a table, or of a stream."""
     network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
-    targets = caption_targets(
-        table.captions,
-        vocabulary,
-        labels=config.labels,
-        captions_per_image=captions_per_image,
-    )
+    targets = None
+    if isinstance(table, ImageTable):
+        targets = caption_targets(
+            table.captions,
+            vocabulary,
+            labels=config.labels,
+            captions_per_image=captions_per_image,
+        )
     return train_words(
         network,
         table,
@@ -171,9 +187,31 @@ def caption_vocabulary(table: ImageTable, *, size: int) -> Vocabulary:
     """The most frequent words of the table's captions, tagged where the tagger is installed."""
     captions = [caption for group in table.captions for caption in group]
     vocabulary = Vocabulary.of_captions(captions, size=size)
-    thinned = tokenize_all(captions[:: len(captions) // TAGGED_CAPTIONS + 1])
+    return _tagged(vocabulary, captions[:: len(captions) // TAGGED_CAPTIONS + 1])
+
+
+def index_vocabulary(index: ShardIndex, *, size: int) -> Vocabulary:
+    """The same of shards that were not decoded."""
+    return _tagged(Vocabulary.of_counts(index.words, size=size), index.sample)
+
+
+def streamed_lanes(
+    index: ShardIndex, vocabulary: Vocabulary, config: Config, spec: InputSpec
+) -> Lanes:
+    """Shards as a network of these settings takes them."""
+    return Lanes(
+        index,
+        vocabulary,
+        config.words,
+        side_px=stored_px(spec, config.words),
+        resize=spec.resize,
+        captions_per_image=config.vocabulary.captions_per_image,
+    )
+
+
+def _tagged(vocabulary: Vocabulary, captions: Sequence[str]) -> Vocabulary:
     try:
-        return vocabulary.with_pos(coarse_pos(vocabulary.words, thinned))
+        return vocabulary.with_pos(coarse_pos(vocabulary.words, tokenize_all(captions)))
     except MissingExtraError as error:
         log.warning("words have no part of speech: %s", error)
         return vocabulary

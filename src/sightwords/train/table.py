@@ -157,11 +157,11 @@ def _decoded(
 ) -> Iterator[tuple[Example, Canvas | str]]:
     """Each example with its canvas and content size, or with what is wrong; in order."""
     with_image = (e for e in examples if e.image is not None)
-    draw = partial(_canvas, side_px=side_px, mode=mode)
+    draw = partial(canvas, side_px=side_px, mode=mode)
     return ordered_map(draw, with_image, workers=workers or default_workers())
 
 
-def _canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
+def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
     """The image on its square canvas as bytes, with its size there; or the error as text."""
     assert example.image is not None
     try:
@@ -173,7 +173,7 @@ def _canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
         image = resize(image, size, resample="bicubic")
     else:
         size = fit_size(*image.size, side_px)
-        canvas = Image.new("RGB", (side_px, side_px))
-        canvas.paste(resize(image, size, resample="bilinear"), (0, 0))
-        image = canvas
+        square = Image.new("RGB", (side_px, side_px))
+        square.paste(resize(image, size, resample="bilinear"), (0, 0))
+        image = square
     return to_array(image).tobytes(), size
