@@ -10,6 +10,14 @@
     python benchmarks/early_rows.py language early/top-words.npz --start language \
         --captions coco-train.jsonl.gz --out early/language             # --start language-baseline
 
+On a machine with a GPU and many cores, `describe --device cuda --workers 16` takes all images, and
+
+    python benchmarks/early_rows.py bring early/train --head early/head.npz --device cuda \
+        --held-out early/held-out --captions coco-train.jsonl.gz --name boxes --out runs \
+        --sets coco-val=early/val coco-test=early/coco-test pascal1k=early/pascal1k
+
+writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks at home.
+
 `describe` searches edge boxes, runs AlexNet's ImageNet convolutions over the whole photograph
 (squashed to a square) and pools their last map in each box: the slow part, done once an image and
 kept in pieces, so that a run goes on where it was stopped. `train` fits fc8 by the noisy-OR over
@@ -27,6 +35,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -35,6 +44,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from sightwords.config import PRESETS, WordsConfig, load_config
@@ -52,13 +62,13 @@ from sightwords.train.backbones import build_backbone
 from sightwords.train.backbones.base import Backbone, tiles
 from sightwords.train.frozen import train_head
 from sightwords.train.frozen_table import RegionTable
-from sightwords.train.image_features import ImageFeatures
+from sightwords.train.image_features import Described, ImageFeatures
 from sightwords.train.language_noise import simulate_scores
 from sightwords.train.language_sources import LanguageSources, train_language
 from sightwords.train.language_words import top_words
 from sightwords.train.proposals import boxes_of
 from sightwords.train.roi import pool_boxes
-from sightwords.types import Example
+from sightwords.types import Box, Example
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 from sightwords.words.proposals import propose
 
@@ -66,6 +76,8 @@ HELD_OUT = 4000
 """Of the COCO training images, by the hash of the id, as for every other row."""
 PIECE = 250
 """Images in a file of `describe`."""
+SEARCHED: dict[str, tuple[Box, ...]] = {}
+"""Boxes by image id, where several processes have searched them beforehand."""
 
 
 def run_describe(args: argparse.Namespace) -> None:
@@ -78,6 +90,11 @@ def run_describe(args: argparse.Namespace) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     examples = islice(chosen(args), args.limit)
     began, made = time.perf_counter(), 0
+    if args.workers > 1:
+        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
+            for piece in iter(lambda: list(islice(examples, 20 * PIECE)), []):
+                SEARCHED.update(pool.imap(searched, ((e, args) for e in piece), chunksize=16))
+        examples = islice(chosen(args), args.limit)
     for number, piece in enumerate(iter(lambda: list(islice(examples, PIECE)), [])):
         path = args.out / f"{number:04d}.npz"
         if path.exists():
@@ -111,10 +128,10 @@ def described(
     for start in range(0, len(examples), args.batch_size):
         some = examples[start : start + args.batch_size]
         images = [decode(e.image) for e in some if e.image is not None]
-        found = {
-            e.id: propose(image, method="edge_boxes", limit=args.boxes, side_px=args.search_px)
+        found = dict(
+            (e.id, SEARCHED[e.id]) if e.id in SEARCHED else boxes_in(e.id, image, args)
             for e, image in zip(some, images, strict=True)
-        }
+        )
         boxes = torch.from_numpy(boxes_of(found, list(found), limit=args.boxes)).to(args.device)
         size = (args.size_px, args.size_px)
         pixels = np.stack([to_array(image.resize(size)) for image in images])
@@ -128,6 +145,22 @@ def described(
         "regions": np.concatenate(regions),
         "features": np.concatenate(features),
     }
+
+
+def searched(task: tuple[Example, argparse.Namespace]) -> tuple[str, tuple[Box, ...]]:
+    """For a process of its own."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    example, args = task
+    assert example.image is not None
+    return boxes_in(example.id, decode(example.image), args)
+
+
+def boxes_in(
+    name: str, image: Image.Image, args: argparse.Namespace
+) -> tuple[str, tuple[Box, ...]]:
+    return name, propose(image, method="edge_boxes", limit=args.boxes, side_px=args.search_px)
 
 
 def pooled(maps: Tensor, boxes: Tensor, *, cells: int) -> Tensor:
@@ -184,15 +217,41 @@ def settings(args: argparse.Namespace) -> WordsConfig:
 
 
 def run_score(args: argparse.Namespace) -> None:
-    ids, regions, features = kept([args.described])
-    with np.load(args.head, allow_pickle=False) as head:
+    found, words = scored(args.described, args.head)
+    scores = found.image_probs
+    table = WordScoreTable(found.features.ids, words, scores.astype(np.float64))
+    write_word_scores(args.out / "scores.npz", table)
+    found.features.save(args.out / "features.npz")
+    print(f"{args.out}: {len(scores)} images, {(scores > 0.15).sum(1).mean():.1f} words of p > .15")
+
+
+def scored(described: Path, path: Path) -> tuple[Described, tuple[str, ...]]:
+    """Scores and features of what `describe` left, and the words."""
+    ids, regions, features = kept([described])
+    with np.load(path, allow_pickle=False) as head:
         weight, bias, words = head["weight"], head["bias"], head["words"].tolist()
     empty = tuple(() for _ in ids)
-    scores = RegionTable(regions, tuple(ids), empty, weight, bias).probs(weight, bias)
-    table = WordScoreTable(tuple(ids), tuple(words), scores.astype(np.float64))
-    write_word_scores(args.out / "scores.npz", table)
-    ImageFeatures(tuple(ids), features).save(args.out / "features.npz")
-    print(f"{args.out}: {len(ids)} images, {(scores > 0.15).sum(1).mean():.1f} words of p > .15")
+    probs = RegionTable(regions, tuple(ids), empty, weight, bias).probs(weight, bias)
+    return Described(probs, ImageFeatures(tuple(ids), features)), tuple(words)
+
+
+def run_bring(args: argparse.Namespace) -> None:
+    from paper_outputs import pack  # type: ignore[import-not-found]
+
+    ids, _, features = kept([args.described])
+    held_out, words = scored(args.held_out, args.head)
+    parts = dict(pair.split("=", 1) for pair in args.sets)
+    args.out.mkdir(parents=True, exist_ok=True)
+    pack(
+        args.name,
+        ImageFeatures(tuple(ids), features),
+        held_out,
+        {part: scored(Path(folder), args.head)[0] for part, folder in parts.items()},
+        words,
+        captions_of(args.captions),
+        out=args.out,
+        device=args.device,
+    )
 
 
 def run_draw(args: argparse.Namespace) -> None:
@@ -276,6 +335,7 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("--size-px", type=int, default=320, help="side, for AlexNet")
     verb.add_argument("--batch-size", type=int, default=10)
     verb.add_argument("--device", default="cpu")
+    verb.add_argument("--workers", type=int, default=1, help="processes that search boxes")
     verb.set_defaults(run=run_describe)
     verb = verbs.add_parser("train", parents=[common])
     verb.add_argument("described", nargs="+", type=Path)
@@ -294,6 +354,15 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("--captions", nargs="+", required=True, help="of the images to draw for")
     verb.add_argument("--own-captions", nargs="+", help="of the scored images, where not the same")
     verb.set_defaults(run=run_draw)
+    verb = verbs.add_parser("bring", parents=[common])
+    verb.add_argument("described", type=Path, help="of the training images")
+    verb.add_argument("--head", type=Path, required=True)
+    verb.add_argument("--held-out", type=Path, required=True)
+    verb.add_argument("--sets", nargs="+", required=True, help="SET=FOLDER of `describe`")
+    verb.add_argument("--captions", nargs="+", required=True)
+    verb.add_argument("--name", default="boxes")
+    verb.add_argument("--device", default="cpu")
+    verb.set_defaults(run=run_bring)
     verb = verbs.add_parser("language", parents=[common])
     verb.add_argument("words", type=Path, help="of `draw`")
     verb.add_argument("--captions", nargs="+", required=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def bring(
     dmsm: DmsmConfig | None = None,
     batch_size: int = 64,
 ) -> None:
-    """Describe the tables of images, train the DMSM, and write both files.
+    """Describe the tables of images with a network, train the DMSM, and write both files.
 
     `network` is a `train.network.WordNetwork`, the tables are `train.table.ImageTable`s.
     """
@@ -60,29 +60,52 @@ def bring(
     def seen(table: Any) -> Described:
         return describe_images(network, table, device=device, batch_size=batch_size)
 
-    learned = seen(train).features
+    some = held_out.select(range(min(HELD_OUT, len(held_out))))
+    pack(
+        name,
+        seen(train).features,
+        seen(some),
+        {part: seen(table) for part, table in sets.items()},
+        words,
+        dict(zip(train.ids, train.captions, strict=True)),
+        out=out,
+        device=device,
+        dmsm=dmsm,
+    )
+
+
+def pack(
+    name: str,
+    learned: ImageFeatures,
+    held_out: Described,
+    sets: Mapping[str, Described],
+    words: Sequence[str],
+    captions: Mapping[str, Sequence[str]],
+    *,
+    out: Path,
+    device: str,
+    dmsm: DmsmConfig | None = None,
+) -> None:
+    """Write both files: `learned` are features of the training images, with their `captions`."""
     mean, components = principal(learned.features, COMPONENTS)
     arrays: dict[str, Any] = {"words": np.array(words)}
-    for part, table in sets.items():
-        found = seen(table)
+    for part, found in sets.items():
         likeliest = [top_words(row) for row in found.image_probs]
-        arrays[f"{part}/ids"] = np.array([canonical_id(i) for i in table.ids])
+        arrays[f"{part}/ids"] = np.array([canonical_id(i) for i in found.features.ids])
         arrays[f"{part}/indices"] = np.stack([places for places, _ in likeliest])
         arrays[f"{part}/probs"] = np.stack([probs for _, probs in likeliest])
         arrays[f"{part}/features"] = reduced(found.features.features, mean, components)
-    some = held_out.select(range(min(HELD_OUT, len(held_out))))
-    arrays["held-out/ids"] = np.array([canonical_id(i) for i in some.ids])
+    arrays["held-out/ids"] = np.array([canonical_id(i) for i in held_out.features.ids])
     # Word by word in memory: neighbours are alike, which makes the file smaller.
-    arrays["held-out/scores"] = np.asfortranarray(seen(some).image_probs.astype(np.float16))
+    arrays["held-out/scores"] = np.asfortranarray(held_out.image_probs.astype(np.float16))
     with atomic_path(out / f"{name}-rows.npz") as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, **arrays)
     shorter = ImageFeatures(learned.ids, reduced(learned.features, mean, components))
-    captions = dict(zip(train.ids, train.captions, strict=True))
     fit_dmsm(shorter, captions, dmsm or DmsmConfig(), out / f"{name}-dmsm.zip", device=device)
 
 
 def principal(features: npt.NDArray[np.float16], count: int) -> tuple[Matrix, Matrix]:
-    """Mean (D,) and first components (D, count) of (N, 1, D), each of variance 1 over N images.
+    """Mean (D,) and first components (D, count) of (N, T, D / T), of variance 1 over N images.
 
     >>> points = np.array([[[1, 0]], [[3, 0]], [[2, 0.5]], [[2, -0.5]]], np.float16)
     >>> mean, components = principal(points, 1)
@@ -107,7 +130,7 @@ def principal(features: npt.NDArray[np.float16], count: int) -> tuple[Matrix, Ma
 def reduced(
     features: npt.NDArray[np.float16], mean: Matrix, components: Matrix
 ) -> npt.NDArray[np.float16]:
-    """(N, 1, D) -> (N, 1, count)."""
+    """(N, T, D / T) -> (N, 1, count): one token."""
     flat = features.reshape(len(features), -1).astype(np.float32)
     found: npt.NDArray[np.float16] = ((flat - mean) @ components).astype(np.float16)
     return found[:, None]

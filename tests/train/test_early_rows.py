@@ -40,7 +40,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if not (BENCHMARKS / "early_rows.py").exists():
         pytest.skip("benchmarks/ is not part of this checkout")
     monkeypatch.syspath_prepend(BENCHMARKS)
-    monkeypatch.delitem(sys.modules, "early_rows", raising=False)
+    for name in ("early_rows", "paper_outputs"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     import early_rows  # type: ignore[import-not-found]
 
     monkeypatch.setattr(early_rows, "build_backbone", lambda *_, **__: Colours())
@@ -70,7 +71,7 @@ def test_boxes_to_words(
     describe = ["describe", source, "--weights", "none", "--boxes", "5", "--size-px", "32"]
     run(*describe, "--limit", "16", "--out", str(described))
     first = (described / "0000.npz").stat().st_mtime_ns
-    run(*describe, "--out", str(described))  # goes on with what is not there yet
+    run(*describe, "--workers", "2", "--out", str(described))  # goes on with what is not there yet
     assert (described / "0000.npz").stat().st_mtime_ns == first
     assert sorted(p.name for p in described.iterdir()) == ["0000.npz", "0001.npz", "0002.npz"]
     train = ["train", str(described), "--captions", source, "--epochs", "60", "--rate", "0.03"]
@@ -81,6 +82,17 @@ def test_boxes_to_words(
     assert table.scores[red, 3].min() > table.scores[~red, 3].max()
     features = ImageFeatures.load(scored / "features.npz")
     assert features.shape == (17, 3)  # the mean, and 4 x 4 parts
+
+    run(
+        "bring", str(described), "--head", str(tmp_path / "head.npz"), "--captions", source,
+        "--held-out", str(described), "--sets", f"mine={described}", "--out", str(tmp_path),
+    )  # fmt: skip
+    import paper_outputs  # type: ignore[import-not-found]
+
+    paper_outputs.unpack(tmp_path / "boxes-rows.npz", tmp_path / "home")
+    brought = read_detections(tmp_path / "home" / "mine" / "scores.npz", threshold=0.0)
+    assert brought.probs.reshape(40, 4) == pytest.approx(-np.sort(-table.scores, axis=1), abs=2e-3)
+    assert (tmp_path / "home" / "dmsm" / "text.onnx").exists()
 
     run("draw", str(scored / "scores.npz"), "--captions", source, "--out", str(tmp_path / "t.npz"))
     drawn = read_detections(tmp_path / "t.npz", threshold=0.0)
