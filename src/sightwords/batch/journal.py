@@ -43,8 +43,7 @@ class Journal:
         cls, path: Path, settings: Mapping[str, Any], records: Iterable[Record] = ()
     ) -> Journal:
         """A new journal, which may begin with records that are known already."""
-        header = {_HEADER: VERSION, "settings": settings}
-        lines = [_line(header), *(_line(record) for record in records)]
+        lines = [header_line(settings), *(line_of(record) for record in records)]
         write_bytes(path, b"".join(lines))
         return cls.resume(path, settings)
 
@@ -69,7 +68,7 @@ class Journal:
     def add(self, record: Record) -> None:
         """Append one record and hand it to the operating system."""
         self._places[record["id"]] = self._stream.tell()
-        self._stream.write(_line(record))
+        self._stream.write(line_of(record))
         self._stream.flush()
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._stream.fileno())
@@ -100,14 +99,20 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def header_line(settings: Mapping[str, Any]) -> bytes:
+    """The first line: what this run was asked for."""
+    return line_of({_HEADER: VERSION, "settings": settings})
+
+
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """A record as it stands in the journal."""
     # Names that are not Unicode (Linux allows any bytes) survive as escapes of lone surrogates.
     return json.dumps(record, ensure_ascii=True).encode("ascii") + b"\n"
 
 
 def _scan(stream: BinaryIO, path: Path, settings: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     """Where each id's record starts, and where the last whole line ends."""
-    _check_header(stream.readline(), path, settings)
+    check_header(stream.readline(), path, settings)
     places: dict[str, int] = {}
     end = stream.tell()
     for line in iter(stream.readline, b""):
@@ -124,7 +129,8 @@ def _scan(stream: BinaryIO, path: Path, settings: Mapping[str, Any]) -> tuple[di
     return places, end
 
 
-def _check_header(line: bytes, path: Path, settings: Mapping[str, Any]) -> None:
+def check_header(line: bytes, path: Path | str, settings: Mapping[str, Any]) -> None:
+    """Refuse to go on with what was begun with other settings; `path` names it in errors."""
     try:
         header = json.loads(line)
         version, found = header[_HEADER], header["settings"]

@@ -2,40 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
+from sightwords.errors import InputError
+from sightwords.pipeline import Captioner, load
 
 Overwrite = Literal["never", "missing", "always"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchOptions:
-    """What a batch is asked for."""
+class Wishes:
+    """What a batch is asked for on any engine."""
 
-    out: Path
-    """The results file, or the folder of the sidecars."""
     format: Format = "jsonl"
     bundle: str | None = None
     """None: the one inside the package."""
     overwrite: Overwrite = "never"
     """What is there already: `never` touched, kept with what is `missing` added, or `always`
     replaced."""
-    in_place: bool = False
-    """Whether `embedded` may change the photographs themselves; `out` is then their folder."""
     resume: bool = False
     """Go on where an earlier run was killed."""
     workers: int | None = None
-    """Processes; None: one for each core."""
+    """Cores to use; None: all."""
     n_best: int = 0
-    """Sentences to keep beside the caption, in JSONL."""
+    """Sentences to keep beside the caption, in JSONL and Parquet."""
     min_precision: float = 0.0
     require: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
+
+    def captioner(self, bundle: Path) -> Callable[[], Captioner]:
+        """What loads the system that these captions come from; one core each."""
+        return partial(
+            load,
+            bundle,
+            threads=1,
+            n_best=max(1, self.n_best),
+            min_precision=self.min_precision,
+            require=self.require,
+            forbid=self.forbid,
+        )
+
+    def settings(self, fingerprint: str) -> dict[str, Any]:
+        """All that the records depend on: a run is resumed with the same only."""
+        return {
+            "sightwords": __version__,
+            "bundle": fingerprint,
+            "format": self.format,
+            "n_best": self.n_best,
+            "min_precision": self.min_precision,
+            "require": list(self.require),
+            "forbid": list(self.forbid),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(Wishes):
+    """What a batch on this machine is asked for."""
+
+    out: Path
+    """The results file, or the folder of the sidecars."""
+    in_place: bool = False
+    """Whether `embedded` may change the photographs themselves; `out` is then their folder."""
 
     @property
     def sidecars(self) -> bool:
@@ -56,17 +90,60 @@ class BatchOptions:
             return self.out / "sightwords-errors.jsonl"
         return self.out.with_name(f"{self.out.name}.errors.jsonl")
 
-    def settings(self, fingerprint: str) -> dict[str, Any]:
-        """All that the records depend on: a run is resumed with the same only."""
-        return {
-            "sightwords": __version__,
-            "bundle": fingerprint,
-            "format": self.format,
-            "n_best": self.n_best,
-            "min_precision": self.min_precision,
-            "require": list(self.require),
-            "forbid": list(self.forbid),
-        }
+
+CLUSTER_FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(Wishes):
+    """What a batch on a Ray cluster is asked for."""
+
+    out: str
+    """A path or URL: one file where it ends in .jsonl or .parquet, else a folder of them."""
+    address: str | None = None
+    """HOST:PORT of the cluster, or `auto`; None: RAY_ADDRESS, or a cluster of this machine."""
+    slice_images: int = 256
+    """What is captioned and kept at a time: a lost node loses no more of it than that a core."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense on a cluster."""
+        if self.format not in CLUSTER_FORMATS:
+            raise InputError(
+                f"--engine ray writes {' or '.join(CLUSTER_FORMATS)}, not {self.format}; name such "
+                "a file as --out, or give --format, or take --engine local"
+            )
+        if self.overwrite == "missing":
+            raise InputError(
+                "--overwrite missing needs --engine local; --engine ray captions a source as a "
+                "whole: go on with --resume, or give the new shards and another --out"
+            )
+        if self.address is not None and self.address.startswith("ray://"):
+            raise InputError(
+                f"--address {self.address}: Ray Data needs a driver inside the cluster; run this "
+                "on one of its machines with --address auto, or hand it in with: ray job submit"
+            )
+
+    @property
+    def one_file(self) -> bool:
+        """Whether the captions of all units go into one file."""
+        return self.out.lower().endswith((".jsonl", ".ndjson", ".parquet"))
+
+    @property
+    def parts(self) -> str:
+        """The folder of what is done so far."""
+        return f"{self.out}.parts" if self.one_file else f"{self.out.rstrip('/')}/.parts"
+
+    @property
+    def errors(self) -> str:
+        """Photographs that could not be captioned."""
+        if self.one_file:
+            return f"{self.out}.errors.jsonl"
+        return f"{self.out.rstrip('/')}/sightwords-errors.jsonl"
+
+    @property
+    def marker(self) -> str:
+        """What is there when all of it is whole."""
+        return self.out if self.one_file else f"{self.out.rstrip('/')}/sightwords-batch.json"
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""From the journal's records to files: JSONL, COCO results, CSV, or a file a photograph.
+"""From the journal's records to files: JSONL, COCO results, CSV, Parquet, or a file a photograph.
 
 A results file appears under its name only when it is whole. Text files, XMP sidecars and
 photographs with XMP inside appear one by one, each whole.
@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, get_args
 
+from sightwords.batch.parquet import read_parquet, write_parquet
 from sightwords.batch.records import Record
 from sightwords.batch.xmp import description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
 from sightwords.errors import InputError
 from sightwords.files import atomic_path, write_text
 
-Format = Literal["jsonl", "coco", "csv", "txt", "xmp", "embedded"]
+Format = Literal["jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"]
 FORMATS: tuple[str, ...] = get_args(Format)
 SIDECARS: frozenset[str] = frozenset(("txt", "xmp", "embedded"))
 """Formats that write a file a photograph into a folder."""
@@ -34,13 +35,14 @@ def format_of(out: str) -> Format:
     ['jsonl', 'coco', 'csv', 'txt']
     """
     endings: dict[str, Format] = {
-        ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".csv": "csv", "": "txt",
+        ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".csv": "csv",
+        ".parquet": "parquet", "": "txt",
     }  # fmt: skip
     ending = Path(out).suffix.lower()
     if ending not in endings:
         raise InputError(
-            f"{out}: the ending {ending!r} names no format; end it in .jsonl, .json (COCO results) "
-            f"or .csv, or give --format {'|'.join(FORMATS)}"
+            f"{out}: the ending {ending!r} names no format; end it in .jsonl, .json (for COCO), "
+            f".csv or .parquet, or give --format {'|'.join(FORMATS)}"
         )
     return endings[ending]
 
@@ -54,6 +56,9 @@ def write_results(path: Path, kind: Format, records: Iterable[Record]) -> None:
 def read_results(path: Path, kind: Format) -> Iterator[Record]:
     """What an earlier run wrote, as records: the images that need no caption any more."""
     try:
+        if kind == "parquet":
+            yield from read_parquet(path)
+            return
         text = path.read_text(encoding="utf-8")
         if kind == "coco":
             yield from ({**r, "id": str(r.pop("image_id"))} for r in json.loads(text))
@@ -186,4 +191,5 @@ _WRITERS: dict[str, Callable[[BinaryIO, Iterable[Record]], None]] = {
     "jsonl": _jsonl,
     "coco": _coco,
     "csv": _csv,
+    "parquet": write_parquet,
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ from sightwords.batch.outputs import (
     write_errors,
     write_results,
 )
+from sightwords.batch.parquet import require_pyarrow
 from sightwords.batch.records import Record
 from sightwords.batch.sources import Item, Source
 from sightwords.batch.workers import MakeCaptioner, captioned
 from sightwords.batch.xmp import require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.errors import InputError
-from sightwords.pipeline import load
 from sightwords.runtime import available_cores
 
 
@@ -46,21 +45,15 @@ def run_batch(
     progress = Progress(source.count)
     if options.format in ("xmp", "embedded"):
         require_exiv2()  # now, not after an hour of captions
+    if options.format == "parquet":
+        require_pyarrow()
     if _finished(options):
         return progress
     with open_bundle(options.bundle) as bundle:
         fingerprint = bundle.manifest.fingerprint
         # A zip is unpacked once, for all processes.
         if make is None:
-            make = partial(
-                load,
-                bundle.directory,
-                threads=1,
-                n_best=max(1, options.n_best),
-                min_precision=options.min_precision,
-                require=options.require,
-                forbid=options.forbid,
-            )
+            make = options.captioner(bundle.directory)
         journal = _journal(options, options.settings(fingerprint))
         job = _Job(source, options, journal, progress, on_progress or (lambda _: None))
         try:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightwords.cli.caption import add_wishes
 from sightwords.cli.help import HelpFormatter
@@ -29,7 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "example: sightwords batch 'shards/coco-{00..04}.tar' --out results.json\n"
         "example: sightwords batch captions_val2014.json --images val2014 --out results.json\n"
         "example: sightwords batch holiday --out holiday --format txt --overwrite missing\n"
-        "example: sightwords batch holiday --out described --format embedded",
+        "example: sightwords batch holiday --out described --format embedded\n"
+        "example: sightwords batch 's3://photos/{0000..0999}.tar' --out s3://captions/run1 "
+        "--format parquet --engine ray --address auto",
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
@@ -41,13 +43,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--out",
         required=True,
-        type=Path,
         metavar="FILE",
-        help="a .jsonl, .json (COCO results) or .csv file; a folder for files a photograph",
+        help="a .jsonl, .json (COCO results), .csv or .parquet file; a folder for files a "
+        "photograph, or with --engine ray for a file a shard",
     )
     parser.add_argument(
         "--format",
-        choices=("jsonl", "coco", "csv", "txt", "xmp", "embedded"),
+        choices=("jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"),
         help="of the output (default: by the ending of FILE); txt and xmp write a file a "
         "photograph, embedded a copy of it with its caption inside",
     )
@@ -73,38 +75,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--n-best", type=int, default=0, metavar="N", help="also keep the N best sentences (JSONL)"
     )
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="local: this machine (default); ray: a Ray cluster, whose machines all see SOURCE and "
+        "FILE; it writes JSONL or Parquet",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of the Ray cluster, or auto (default: $RAY_ADDRESS, else one on this machine alone)",
+    )
     add_wishes(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Caption, and say at the end how it went."""
-    from sightwords.batch import BatchOptions, format_of, open_source, run_batch
-
-    if args.workers is not None and args.workers < 1:
-        args.parser.error(f"--workers {args.workers}: give 1 or more")
-    if args.n_best < 0:
-        args.parser.error(f"--n-best {args.n_best}: give 0 or more")
-    if args.in_place and args.format != "embedded":
-        args.parser.error("--in-place goes with --format embedded only")
-    options = BatchOptions(
-        out=args.out,
-        format=args.format or format_of(str(args.out)),
-        bundle=args.bundle,
-        overwrite=args.overwrite,
-        in_place=args.in_place,
-        resume=args.resume,
-        workers=args.workers,
-        n_best=args.n_best,
-        min_precision=args.min_precision,
-        require=tuple(args.require),
-        forbid=tuple(args.forbid),
-    )
+    _check(args)
     problems: list[object] = []
-    source = open_source(args.source, images=args.images, on_problem=problems.append)
     show = _Bar()
+    start = _on_ray if args.engine == "ray" else _here
     try:
-        progress = run_batch(source, options, on_progress=show)
+        progress, errors = start(args, problems, show)
     except KeyboardInterrupt:
         print(f"\nsightwords: stopped after {show.done}; go on with --resume", file=sys.stderr)
         return 130
@@ -112,11 +106,61 @@ def run(args: argparse.Namespace) -> int:
         show.end()
     for problem in problems[:10]:
         print(f"sightwords: {problem}", file=sys.stderr)
-    print(f"sightwords: {_summary(progress, options.out, options.errors)}", file=sys.stderr)
+    print(f"sightwords: {_summary(progress, args.out, errors)}", file=sys.stderr)
     return 1 if progress.failed or problems else 0
 
 
-def _summary(progress: Progress, out: Path, errors: Path) -> str:
+def _check(args: argparse.Namespace) -> None:
+    """Options that contradict each other."""
+    if args.workers is not None and args.workers < 1:
+        args.parser.error(f"--workers {args.workers}: give 1 or more")
+    if args.n_best < 0:
+        args.parser.error(f"--n-best {args.n_best}: give 0 or more")
+    if args.in_place and (args.format != "embedded" or args.engine == "ray"):
+        args.parser.error("--in-place goes with --format embedded and --engine local only")
+    if args.address is not None and args.engine != "ray":
+        args.parser.error("--address goes with --engine ray only")
+
+
+def _wishes(args: argparse.Namespace) -> dict[str, Any]:
+    from sightwords.batch import format_of
+
+    return {
+        "format": args.format or format_of(args.out),
+        "bundle": args.bundle,
+        "overwrite": args.overwrite,
+        "resume": args.resume,
+        "workers": args.workers,
+        "n_best": args.n_best,
+        "min_precision": args.min_precision,
+        "require": tuple(args.require),
+        "forbid": tuple(args.forbid),
+    }
+
+
+def _here(
+    args: argparse.Namespace, problems: list[object], show: _Bar
+) -> tuple[Progress, Path | str]:
+    from sightwords.batch import BatchOptions, open_source, run_batch
+
+    options = BatchOptions(out=Path(args.out), in_place=args.in_place, **_wishes(args))
+    source = open_source(args.source, images=args.images, on_problem=problems.append)
+    return run_batch(source, options, on_progress=show), options.errors
+
+
+def _on_ray(
+    args: argparse.Namespace, problems: list[object], show: _Bar
+) -> tuple[Progress, Path | str]:
+    from sightwords.batch import ClusterOptions, run_on_ray
+
+    options = ClusterOptions(out=args.out, address=args.address, **_wishes(args))
+    progress = run_on_ray(
+        args.source, options, images=args.images, on_problem=problems.append, on_progress=show
+    )
+    return progress, options.errors
+
+
+def _summary(progress: Progress, out: str, errors: Path | str) -> str:
     if progress.done == 0:
         return f"{out} is whole already: nothing to do (--overwrite missing adds new photographs)"
     new = progress.done - progress.kept

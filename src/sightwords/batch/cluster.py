@@ -1,0 +1,245 @@
+"""A batch on a Ray cluster: the same captions as on one machine, however many share in it.
+
+    units -> read_unit (a task a shard) -> slices -> Captioning (actors) -> a file a slice
+          -> keys checked -> one file in the source's order, or a file a unit
+
+Photographs go from the store to the machine that reads them and to the actor that captions them,
+never through the driver. The driver hears of slices that are done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightwords.batch.journal import check_header, header_line, line_of
+from sightwords.batch.keys import Prints, doubles, prints_of
+from sightwords.batch.nodes import Captioning, Work, finish_unit, packed, read_unit
+from sightwords.batch.options import ClusterOptions, Progress
+from sightwords.batch.outputs import write_results
+from sightwords.batch.parts import HEADER, Done, Keys, load_unit, named
+from sightwords.batch.records import Record
+from sightwords.batch.session import connected, require_ray, rows_of, shape, source_of
+from sightwords.batch.store import Store, split_place
+from sightwords.batch.units import Unit, source_print, units_of
+from sightwords.bundle import Bundle, open_bundle
+from sightwords.errors import InputError, SightwordsError
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+Told = Callable[[Progress], None]
+
+
+def run_on_ray(
+    source: str,
+    options: ClusterOptions,
+    *,
+    images: str | None = None,
+    on_problem: Callable[[object], None] | None = None,
+    on_progress: Told | None = None,
+) -> Progress:
+    """Caption every photograph of a source on a cluster.
+
+    Killed at any moment and run again with `resume`, it goes on with the slices that are missing.
+    `on_problem` hears of records and shards that could not be read.
+    """
+    ray = require_ray()
+    if _finished(options):
+        return Progress(None)
+    units = units_of(
+        source, images=images, slice_images=options.slice_images, on_problem=on_problem
+    )
+    with open_bundle(options.bundle) as bundle, connected(ray, options.address):
+        job = _begun(ray, options, units, bundle)
+        counted = None if units[0].shard else sum(len(unit.items) for unit in units)
+        kept = job.done().images
+        progress = Progress(counted, done=kept, kept=kept)
+        tell = on_progress or (lambda _: None)
+        _caption(job, packed(bundle.directory, ["bundle.json", *bundle.manifest.files]),
+                 progress, tell)  # fmt: skip
+        problems = _finish(job, progress)
+    for problem in problems if on_problem is not None else ():
+        on_problem(problem)  # type: ignore[misc]
+    job.work.parts.remove()
+    return progress
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run on a cluster."""
+
+    ray: Any
+    units: list[Unit]
+    work: Work
+    actors: int
+
+    @property
+    def options(self) -> ClusterOptions:
+        return self.work.options
+
+    def done(self) -> Done:
+        return Done.of(self.work.parts.names())
+
+
+def _finished(options: ClusterOptions) -> bool:
+    """Refuse to write over anything unasked; whether a resumed run has nothing left to do."""
+    begun = Store.at(options.parts).exists(HEADER)
+    if begun and not options.resume and options.overwrite != "always":
+        raise InputError(
+            f"{options.parts}: an unfinished batch is there; go on with it by --resume, or start "
+            "anew with --overwrite always"
+        )
+    store, name = split_place(options.marker)
+    if begun or not store.exists(name) or options.overwrite == "always":
+        return False
+    if options.resume:
+        return True
+    raise InputError(
+        f"{options.out}: is there already; replace it with --overwrite always, or give another "
+        "--out"
+    )
+
+
+def _begun(ray: Any, options: ClusterOptions, units: list[Unit], bundle: Bundle) -> _Job:
+    """Begin a batch, or go on with one that was begun with the same settings."""
+    parts = Store.at(options.parts)
+    settings = {
+        **options.settings(bundle.manifest.fingerprint),
+        "slice_images": options.slice_images,
+        "source": source_print(units),
+    }
+    if options.resume and parts.exists(HEADER):
+        check_header(parts.read(HEADER), parts.folder, settings)
+    else:
+        parts.remove()
+        parts.write(HEADER, header_line(settings))
+    threads, actors = shape(ray, options.workers)
+    work = Work(
+        options=options,
+        parts=parts,
+        header=parts.read(HEADER),
+        folder=str(Path.cwd()),
+        threads=threads,
+    )
+    return _Job(ray, units, work, actors)
+
+
+def _caption(job: _Job, files: dict[str, bytes], progress: Progress, tell: Told) -> None:
+    """Caption the slices that are not done."""
+    done = job.done()
+    waiting = [unit for unit in job.units if not done.whole(unit.number)]
+    if not waiting:
+        return
+    rows = [(unit, frozenset(done.slices.get(unit.number, ()))) for unit in waiting]
+    ray, bundle = job.ray, job.ray.put(files)
+    read = source_of(ray, rows).map_batches(
+        read_unit,
+        batch_size=1,
+        batch_format="pyarrow",
+        fn_kwargs={"work": job.work},
+        num_cpus=0,  # it waits for the store; all cores are the actors'
+        compute=ray.data.TaskPoolStrategy(size=job.actors + 1),
+    )
+    captioned = read.map_batches(
+        Captioning,
+        batch_size=1,
+        batch_format="pyarrow",
+        fn_constructor_kwargs={"work": job.work, "bundle": bundle},
+        compute=ray.data.ActorPoolStrategy(size=job.actors),
+        # Half of what it uses: actors of a lost machine then find room on the others, where the
+        # slices that were sent to them wait.
+        num_cpus=job.work.threads / 2,
+        runtime_env={"env_vars": _ONE_THREAD},
+    )
+    for row in rows_of(captioned):
+        progress.done += row["images"]
+        progress.failed += row["failed"]
+        tell(progress)
+
+
+def _finish(job: _Job, progress: Progress) -> list[str]:
+    """Check that every key is there once and write the output; what was wrong with the units."""
+    done = job.done()
+    lacking = [str(unit) for unit in job.units if not done.whole(unit.number)]
+    if lacking:
+        raise SightwordsError(
+            f"{job.work.parts.folder}: slices of {len(lacking)} units are missing "
+            f"({named(lacking)}); go on with --resume"
+        )
+    ends = _one_file if job.options.one_file else _files
+    return ends(job, done, progress)
+
+
+def _one_file(job: _Job, done: Done, progress: Progress) -> list[str]:
+    """All units into one file, in the order of the source."""
+    problems: list[str] = []
+    errors: list[Record] = []
+    prints: dict[int, Prints] = {}
+
+    def sound() -> Iterator[Record]:
+        for unit in job.units:
+            keys, records = load_unit(job.work.parts, unit.number, done)
+            problems.extend(keys.problems)
+            prints[unit.number] = prints_of(keys.ids)
+            errors.extend(record for record in records if "error" in record)
+            yield from (record for record in records if "error" not in record)
+        _refuse_doubles(job, done, prints)  # before the file gets its name
+        _write_errors(job.options, errors)
+
+    store, name = split_place(job.options.out)
+    store.fill(name, lambda path: write_results(path, job.options.format, sound()))
+    progress.failed = len(errors)
+    return problems
+
+
+def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
+    """A file a unit, each written by a machine of the cluster; the marker when all are there."""
+    rows = [
+        (unit.number, done.slices.get(unit.number, {}), done.read[unit.number])
+        for unit in job.units
+    ]
+    finished = source_of(job.ray, rows).map_batches(
+        finish_unit, batch_size=1, batch_format="pyarrow", fn_kwargs={"work": job.work}
+    )
+    found = sorted(rows_of(finished), key=lambda row: row["unit"])
+    prints = {row["unit"]: np.frombuffer(row["prints"], np.uint64) for row in found}
+    _refuse_doubles(job, done, prints)
+    errors = [json.loads(line) for row in found for line in row["errors"].splitlines()]
+    _write_errors(job.options, errors)
+    progress.failed = len(errors)
+    out = Store.at(job.options.out)
+    written = {f"part-{unit.number:06d}.{job.options.format}" for unit in job.units}
+    for name in out.names():  # of a batch that this one replaces
+        if name.startswith("part-") and name not in written:
+            out.drop(name)
+    summary = {"rows": sum(map(len, prints.values())) - len(errors), "failed": len(errors)}
+    store, name = split_place(job.options.marker)
+    store.write(name, json.dumps(summary).encode() + b"\n")
+    return [problem for row in found for problem in row["problems"] if problem]
+
+
+def _refuse_doubles(job: _Job, done: Done, prints: dict[int, Prints]) -> None:
+    def keys_of(unit: int) -> list[str]:
+        return Keys.load(job.work.parts, unit, done.read[unit]).ids
+
+    double = doubles(prints, keys_of)
+    if double:
+        said = [f"{key} (in {', '.join(str(job.units[unit]) for unit in units)})"
+                for key, units in double.items()]  # fmt: skip
+        raise InputError(
+            f"{len(double)} keys stand for several images: {named(said)}; give each image its own "
+            "key, or caption these shards one by one"
+        )
+
+
+def _write_errors(options: ClusterOptions, errors: list[Record]) -> None:
+    store, name = split_place(options.errors)
+    if errors:
+        store.write(name, b"".join(line_of(record) for record in errors))
+    else:
+        store.drop(name)

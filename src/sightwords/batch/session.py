@@ -1,0 +1,113 @@
+"""Ray itself: joined or started, asked how large it is, given units, read row by row."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sightwords.batch.parquet import require_pyarrow
+from sightwords.batch.workers import THREADS
+from sightwords.errors import SightwordsError, require
+
+CONNECT_SECONDS = 5.0
+_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
+
+
+def require_ray() -> Any:
+    """Ray with Ray Data, or the command that installs it."""
+    ray = require("ray", extra="ray", purpose="--engine ray")
+    require("ray.data", extra="ray", purpose="--engine ray")
+    require_pyarrow()
+    return ray
+
+
+@contextmanager
+def connected(ray: Any, address: str | None) -> Iterator[None]:
+    """Join a cluster, or start one on this machine; one that was joined before is used as it is."""
+    joined = ray.is_initialized()
+    if not joined:
+        _join(ray, address or os.environ.get("RAY_ADDRESS") or "local")
+    context = ray.data.DataContext.get_current()
+    before = {name: getattr(context, name) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        setattr(context, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(context, name, value)
+        if not joined:
+            ray.shutdown()
+
+
+_SETTINGS = {
+    "target_max_block_size": 1,  # a slice a block: any actor may have it
+    "enable_progress_bars": False,
+    "print_on_execution_start": False,
+}
+
+
+def _join(ray: Any, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    level = os.environ.get(_LOG_LEVEL)
+    os.environ[_LOG_LEVEL] = level or "fatal"  # its C++ side writes to stderr what it can mend
+    try:
+        if host and port.isdecimal():  # Ray itself would try for a minute
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({"include_dashboard": False} if address == "local" else {}),
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise SightwordsError(
+            f"--address {address}: no Ray cluster answers ({said}); check that it runs with: ray "
+            "status --address HOST:PORT, and that this machine has the same Ray and Python"
+        ) from error
+    finally:
+        if level is None:
+            del os.environ[_LOG_LEVEL]
+
+
+def shape(ray: Any, workers: int | None) -> tuple[int, int]:
+    """Threads of an actor, and actors: all cores of the cluster, or as many as were asked for."""
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cores = [int(node["CPU"]) for node in alive if node.get("CPU", 0) >= 1]
+    if not cores:
+        raise SightwordsError(
+            "the cluster has no machine with a free core; start one with: ray start --address ..."
+        )
+    threads = min(THREADS, *cores, workers or THREADS)
+    room = sum(count // threads for count in cores)
+    return threads, min(room, -(-workers // threads)) if workers else room
+
+
+def source_of(ray: Any, rows: Iterable[object]) -> Any:
+    """A row a unit, each in a block of its own: Ray shares out blocks."""
+    items = [{"unit": pickle.dumps(row)} for row in rows]
+    return ray.data.from_items(items, override_num_blocks=len(items))
+
+
+def rows_of(data: Any) -> Iterator[dict[str, Any]]:
+    """Run a pipeline of Ray Data; what its machines complain of is raised."""
+    exceptions = require("ray.exceptions", extra="ray", purpose="--engine ray")
+    try:
+        for batch in data.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            for row in batch.to_pylist():
+                if row["trouble"]:
+                    raise SightwordsError(row["trouble"])
+                yield row
+    except exceptions.RayError as error:
+        said = next((line for line in reversed(str(error).splitlines()) if line.strip()), "")
+        raise SightwordsError(
+            f"Ray gave up ({type(error).__name__}: {said.strip()}); what was captioned is kept: go "
+            "on with --resume"
+        ) from error

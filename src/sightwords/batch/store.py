@@ -1,0 +1,111 @@
+"""Files of a batch that several machines write: a shared folder, or any fsspec store.
+
+A local folder gets files whole or not at all. So do object stores, whose uploads appear when they
+are complete.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sightwords.corpus.sources import is_url
+from sightwords.errors import InputError, require
+from sightwords.files import atomic_path
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """One folder; it travels to other machines as its name."""
+
+    folder: str
+
+    @classmethod
+    def at(cls, folder: str) -> Store:
+        """A path or URL; a path is made absolute, since other processes work elsewhere."""
+        local = folder.removeprefix("file://")
+        return cls(folder if is_url(local) else str(Path(local).resolve()))
+
+    def names(self) -> list[str]:
+        """The files in it, sorted; none where there is no such folder."""
+        if not is_url(self.folder):
+            folder = Path(self.folder)
+            return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        files, path = self._remote()
+        try:
+            return sorted(PurePosixPath(name).name for name in files.ls(path, detail=False))
+        except FileNotFoundError:
+            return []
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        if not is_url(self.folder):
+            return (Path(self.folder) / name).is_file()
+        files, path = self._remote()
+        return bool(files.exists(f"{path}/{name}"))
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a file; FileNotFoundError where it is not there."""
+        if not is_url(self.folder):
+            return (Path(self.folder) / name).read_bytes()
+        files, path = self._remote()
+        return bytes(files.cat_file(f"{path}/{name}"))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+        self.fill(name, lambda path: path.write_bytes(data))
+
+    def fill(self, name: str, write: Callable[[Path], object]) -> None:
+        """Let `write` fill a temporary file, which then becomes this one."""
+        if not is_url(self.folder):
+            with atomic_path(Path(self.folder) / name) as temporary:
+                write(temporary)
+            return
+        with tempfile.TemporaryDirectory(prefix="sightwords-") as folder:
+            temporary = Path(folder) / PurePosixPath(name).name
+            write(temporary)
+            files, path = self._remote()
+            files.makedirs(path, exist_ok=True)
+            files.put_file(str(temporary), f"{path}/{name}")
+
+    def drop(self, name: str) -> None:
+        """Remove a file that may be there."""
+        if not is_url(self.folder):
+            (Path(self.folder) / name).unlink(missing_ok=True)
+        elif self.exists(name):
+            files, path = self._remote()
+            files.rm_file(f"{path}/{name}")
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        if not is_url(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        files, path = self._remote()
+        if files.exists(path):
+            files.rm(path, recursive=True)
+
+    def _remote(self) -> tuple[Any, str]:
+        fsspec = require("fsspec", extra="ray", purpose=f"writing to {self.folder}")
+        try:
+            files, path = fsspec.core.url_to_fs(self.folder, use_listings_cache=False)
+        except (ValueError, ImportError) as error:
+            raise InputError(
+                f"{self.folder}: cannot be opened ({error}); check the address, and install what "
+                "its store needs, on every machine"
+            ) from error
+        return files, str(path).rstrip("/")
+
+
+def split_place(place: str) -> tuple[Store, str]:
+    """The store and the name of one file.
+
+    >>> split_place("s3://bucket/run/captions.jsonl")
+    (Store(folder='s3://bucket/run'), 'captions.jsonl')
+    """
+    folder, _, name = place.rpartition("/")
+    return Store.at(folder or "."), name
