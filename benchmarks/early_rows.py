@@ -47,7 +47,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from sightwords.config import PRESETS, WordsConfig, load_config
+from sightwords.config import PRESETS, Config, LanguageConfig, WordsConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import coco_half, hold_out
 from sightwords.evaluate.ids import canonical_id
@@ -55,7 +55,7 @@ from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, wr
 from sightwords.files import atomic_path
 from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array
 from sightwords.language.maxent import MaxEnt
-from sightwords.settings import save_resolved
+from sightwords.settings import from_mapping, read_toml, save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.augment import normalize
 from sightwords.train.backbones import build_backbone
@@ -282,10 +282,9 @@ def run_draw(args: argparse.Namespace) -> None:
 
 def run_language(args: argparse.Namespace) -> None:
     start = MaxEnt.load(args.start)
-    before = load_config(args.start / "config.resolved.toml")
-    language = dataclasses.replace(
-        before.language, epochs=args.epochs, first_square=args.first_square
-    )
+    path = args.start / "config.resolved.toml"
+    before = from_mapping(LanguageConfig, read_toml(path)["language"], where=str(path))
+    language = dataclasses.replace(before, epochs=args.epochs, first_square=args.first_square)
     began = time.perf_counter()
     sources = LanguageSources(
         captions=[lambda: open_corpus(args.captions)], word_scores=[args.words]
@@ -294,7 +293,7 @@ def run_language(args: argparse.Namespace) -> None:
         sources, start.vocabulary, language, start=start, threads=args.threads
     ).quantised()
     model.save(args.out)
-    save_resolved(dataclasses.replace(before, language=language), args.out)
+    save_resolved(Config(language=language), args.out)
     print(f"{args.out}: {time.perf_counter() - began:.0f} s")
 
 
