@@ -3,7 +3,7 @@
 image, Caption, RegionScores -> one picture
 
 The first panel is the photograph with its caption; then, in the order of the sentence, one panel a
-content word with the regions that speak for it (`words.heatmap` says how maps are drawn). Words
+content word with the places that speak for it (`words.heatmap` says how maps are drawn). Words
 that the detector does not know have no map; the caption's panel names them.
 """
 
@@ -19,7 +19,7 @@ from sightwords.errors import InputError
 from sightwords.images import fit_size
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Caption, DetectedWord, RegionScores
-from sightwords.words.heatmap import draw_heatmap
+from sightwords.words.heatmap import word_heatmap
 
 PANEL_PX = 400
 """Longer side of each photograph."""
@@ -46,14 +46,13 @@ def explain(
     for word in words:
         if word not in places:
             continue
-        region_map = regions.region_probs[..., places[word]]
         found = detected.get(word)
         panels.append(
-            draw_heatmap(
+            word_heatmap(
                 image,
-                region_map,
-                regions.corners,
-                label=_label(word, found),
+                regions,
+                places[word],
+                _label(word, found),
                 box=found.box if found else None,
                 longer_side_px=PANEL_PX,
             )

@@ -61,6 +61,18 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Patches:
+    """What a network says of the patches that its regions are windows of; it tells places."""
+
+    logits: FloatArray
+    """(rows, columns, V) of each word in each patch, before the logistic function."""
+    attention: FloatArray
+    """(rows, columns): how much the network's last layer looks at each patch."""
+    corners: FloatArray
+    """(rows, columns, 4), as those of the regions."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegionScores:
     """Probability of each word in each region, p_ij^w (Eq. 2)."""
 
@@ -74,6 +86,8 @@ class RegionScores:
     image_probs: FloatArray | None = None
     """(V,) from a network that judges the image as a whole (the Classification baseline of section
     6.2); None where the image's probability is the noisy-OR of the regions."""
+    patches: Patches | None = None
+    """None from a network that gives none; words are then placed by their regions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from sightwords.images import fit_size
 from sightwords.pipeline import Trace
 from sightwords.rerank.chooser import sentence_text
 from sightwords.types import DetectedWord, RegionScores
-from sightwords.words.boxes import region_is_inside
 from sightwords.words.detector import Detector
-from sightwords.words.heatmap import spread
+from sightwords.words.heatmap import best_region, spread
+from sightwords.words.place import places
 
 MAP_SIDE_PX = 48
 
@@ -29,11 +29,11 @@ def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
     content = content_words(trace.caption, closed_class=closed)
     words = _every_word(trace, detector, content)
     size = fit_size(*trace.image.size, MAP_SIDE_PX)
-    places = {word: i for i, word in enumerate(detector.vocabulary.words)}
+    indices = {word: i for i, word in enumerate(detector.vocabulary.words)}
     return {
         "size_px": list(trace.image.size),
         "pieces": _pieces(trace, set(content)),
-        "words": [_document(word, trace.regions, places[word.word], size) for word in words],
+        "words": [_document(word, trace.regions, indices[word.word], size) for word in words],
         "map_size_px": list(size),
         "shown_precision": round(trace.words.threshold, 5),
     }
@@ -42,8 +42,8 @@ def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
 def _every_word(trace: Trace, detector: Detector, content: list[str]) -> list[DetectedWord]:
     """Words that were offered, and those of the caption that the detector knows."""
     offered = {word.word: word for word in trace.words.words}
-    places = {word: i for i, word in enumerate(detector.vocabulary.words)}
-    others = [places[word] for word in content if word in places and word not in offered]
+    indices = {word: i for i, word in enumerate(detector.vocabulary.words)}
+    others = [indices[word] for word in content if word in indices and word not in offered]
     return [*offered.values(), *detector.describe(trace.scores, trace.regions, others).words]
 
 
@@ -75,8 +75,8 @@ def _map(regions: RegionScores, place: int, size: tuple[int, int]) -> dict[str, 
     """Rows of bytes in base64, 255 at the map's own peak; `peak` is its best region's value."""
     if regions.corners is None:
         return {"map": None, "peak": None}
-    region_map = regions.region_probs[..., place]
-    values = spread(region_map, regions.corners, size)
+    found = places(regions, [place])
+    values = spread(found.maps[..., 0], found.corners, size)
     levels = np.round(255 * values / max(float(values.max()), 1e-30)).astype(np.uint8)
-    peak = float(region_map[region_is_inside(regions.corners)].max())
-    return {"map": base64.b64encode(levels.tobytes()).decode("ascii"), "peak": round(peak, 5)}
+    peak = round(best_region(regions, place), 5)
+    return {"map": base64.b64encode(levels.tobytes()).decode("ascii"), "peak": peak}

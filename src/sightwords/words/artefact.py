@@ -4,7 +4,8 @@ A detector directory holds
 
     detector.json     this module: how an image is prepared, where the regions lie
     network.onnx      image (B, 3, S, S) -> region_logits (B, rows, columns, V), features (B, T, D),
-                      and for whole-image Classification also image_logits (B, V)
+                      for whole-image Classification also image_logits (B, V), and from a ViT
+                      patch_logits (B, n, n, V) and attention (B, n, n), which tell places
     vocabulary.json   the V words, in the order of the network's output
     calibration.json  score -> precision of each word (section 3.2)
 
@@ -103,7 +104,15 @@ class DetectorSpec:
 
     def regions(self, width: int, height: int) -> RegionBoxes:
         """Where the regions lie in an upright image of this size."""
-        grid = self.grid
+        return self._cells(self.grid, width, height)
+
+    def patches(self, width: int, height: int) -> RegionBoxes:
+        """Where the patches lie that the regions are windows of."""
+        side = self.grid.canvas
+        cells = GridSpec(rows=side, columns=side, window=1, stride=1, canvas=side)
+        return self._cells(cells, width, height)
+
+    def _cells(self, grid: GridSpec, width: int, height: int) -> RegionBoxes:
         padded = self.input.resize == "paper"
         return region_boxes(
             grid.rows,

@@ -30,13 +30,14 @@ from sightwords.types import (
     DetectedWord,
     DetectedWords,
     FloatArray,
+    Patches,
     RegionScores,
     WordScores,
 )
 from sightwords.words.artefact import DEFAULT_DETECTOR, NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
-from sightwords.words.boxes import word_boxes
 from sightwords.words.calibration import Calibration, choose_words
 from sightwords.words.noisy_or import noisy_or, sigmoid
+from sightwords.words.place import places
 
 
 class Detector:
@@ -107,9 +108,19 @@ class Detector:
                 image_probs=(
                     sigmoid(outputs["image_logits"][i]) if "image_logits" in outputs else None
                 ),
+                patches=self._patches(outputs, i, image.size),
             )
             for i, image in enumerate(images)
         ]
+
+    def _patches(
+        self, outputs: dict[str, FloatArray], i: int, size: tuple[int, int]
+    ) -> Patches | None:
+        if "patch_logits" not in outputs:
+            return None
+        corners = self.spec.patches(*size).corners.astype(np.float32)
+        # Copies, so that whoever keeps one image's patches does not keep the whole batch.
+        return Patches(outputs["patch_logits"][i].copy(), outputs["attention"][i].copy(), corners)
 
     def score(
         self, images: Iterator[Image.Image], *, batch_size: int = 1
@@ -168,7 +179,7 @@ class Detector:
     ) -> DetectedWords:
         boxes: Sequence[Box | None] = [None] * len(chosen)
         if regions.corners is not None and len(chosen):
-            boxes = word_boxes(regions.region_probs[..., list(chosen)], regions.corners)
+            boxes = places(regions, chosen).boxes()
         words = (
             DetectedWord(
                 word=self.vocabulary.words[i],
@@ -207,6 +218,9 @@ def _check_parts(detector: Detector) -> None:
     }
     if spec.pooling == "whole_image":
         expected["image_logits"] = (None, words)
+    if "patch_logits" in network.outputs:
+        expected["patch_logits"] = (None, grid.canvas, grid.canvas, words)
+        expected["attention"] = (None, grid.canvas, grid.canvas)
     _check_shape(network, "image", network.inputs, (None, 3, size, size))
     for name, shape in expected.items():
         _check_shape(network, name, network.outputs, shape)

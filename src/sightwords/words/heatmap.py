@@ -1,10 +1,11 @@
 """Figure 2: the response map of a word, drawn over the photograph.
 
-Input: the photograph, one word's map `(rows, columns)` and the regions' corners. Output: a picture
-with the word, its numbers and a scale below.
+Input: the photograph, one word's map `(rows, columns)` and its cells' corners: the map of
+`words.place`, or the regions themselves. Output: a picture with the word, its numbers and a scale
+below.
 
-A region's value belongs to all of its window, mostly to the middle: each pixel is the mean of the
-regions that cover it, weighted by a smooth bump (Hann) over each window. Colours run in equal
+A cell's value belongs to all of its window, mostly to the middle: each pixel is the mean of the
+cells that cover it, weighted by a smooth bump (Hann) over each window. Colours run in equal
 steps of OKLab (Ottosson 2020) from dark blue to light yellow, straight through grey: lightness
 alone tells the values apart, so they read in print and to every kind of colour-blindness.
 """
@@ -21,6 +22,7 @@ from sightwords.errors import InputError
 from sightwords.images import fit_size
 from sightwords.types import Box, DetectedWord, FloatArray, RegionScores
 from sightwords.words.boxes import region_is_inside
+from sightwords.words.place import places
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -79,56 +81,73 @@ def spread(region_map: FloatArray, corners: FloatArray, size: tuple[int, int]) -
 
 def draw_heatmap(
     image: Image.Image,
-    region_map: FloatArray,
+    word_map: FloatArray,
     corners: FloatArray,
     *,
     label: str,
+    peak: float | None = None,
     box: Box | None = None,
     longer_side_px: int = 640,
 ) -> Image.Image:
     """Draw one word: its map over the grey photograph, its box, its label and the scale.
 
-    The scale runs from 0 to the map's own peak, which is called by the probability of its best
-    region (spreading a region out lowers it among its neighbours).
+    The scale runs from 0 to the map's own peak, which is called by `peak`, the probability of the
+    word's best region, or by the map's largest value.
     """
-    if region_map.shape != corners.shape[:2]:
+    if word_map.shape != corners.shape[:2]:
         raise InputError(
-            f"a map of shape {region_map.shape} with corners of shape {corners.shape}; expected "
+            f"a map of shape {word_map.shape} with corners of shape {corners.shape}; expected "
             "(rows, columns) and (rows, columns, 4)"
         )
     size = fit_size(*image.size, longer_side_px)
-    values = spread(region_map, corners, size)
+    values = spread(word_map, corners, size)
     levels = np.round(255 * values / max(float(values.max()), 1e-30)).astype(np.intp)
     colours = Image.fromarray(colour_scale()[levels])
     grey = image.resize(size, Image.Resampling.BICUBIC).convert("L").convert("RGB")
     picture = Image.blend(grey, colours, STRENGTH)
     if box is not None:
         _draw_box(picture, box)
-    return _with_footer(picture, label, float(region_map[region_is_inside(corners)].max()))
+    highest = float(word_map[region_is_inside(corners)].max()) if peak is None else peak
+    return _with_footer(picture, label, highest)
 
 
-def word_heatmap(image: Image.Image, regions: RegionScores, index: int, word: str) -> Image.Image:
-    """The map of the word with this index, labelled with its largest region probability."""
+def word_heatmap(
+    image: Image.Image,
+    regions: RegionScores,
+    index: int,
+    label: str,
+    *,
+    box: Box | None = None,
+    longer_side_px: int = 640,
+) -> Image.Image:
+    """The map of the word with this index, with the probability of its best region."""
+    place = places(regions, [index])
+    return draw_heatmap(
+        image,
+        place.maps[..., 0],
+        place.corners,
+        label=label,
+        peak=best_region(regions, index),
+        box=box,
+        longer_side_px=longer_side_px,
+    )
+
+
+def best_region(regions: RegionScores, index: int) -> float:
+    """The largest probability of the word with this index in any region of the photograph."""
     if regions.corners is None:
         raise InputError("these region scores have no corners; take them from a Detector")
-    region_map = regions.region_probs[..., index]
-    return draw_heatmap(image, region_map, regions.corners, label=word)
+    return float(regions.region_probs[..., index][region_is_inside(regions.corners)].max())
 
 
 def detected_heatmap(
     image: Image.Image, regions: RegionScores, index: int, detected: DetectedWord
 ) -> Image.Image:
     """The map of a detected word, with its box, probability and precision."""
-    if regions.corners is None:
-        raise InputError("these region scores have no corners; take them from a Detector")
-    return draw_heatmap(
-        image,
-        regions.region_probs[..., index],
-        regions.corners,
-        label=f"{detected.word}   probability {detected.prob:.2f}   "
-        f"precision {detected.precision:.2f}",
-        box=detected.box,
+    label = (
+        f"{detected.word}   probability {detected.prob:.2f}   precision {detected.precision:.2f}"
     )
+    return word_heatmap(image, regions, index, label, box=detected.box)
 
 
 def _bumps(starts: FloatArray, ends: FloatArray, pixels: int) -> FloatArray:
