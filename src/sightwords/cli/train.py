@@ -9,7 +9,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli import train_all, train_boxes, train_dmsm, train_language, train_mert
+from sightwords.cli import (
+    train_all,
+    train_boxes,
+    train_dmsm,
+    train_language,
+    train_mert,
+    train_places,
+)
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.train_progress import Talk, need_torch, step_progress
 from sightwords.cli.train_validation import judged, validation_table
@@ -35,6 +42,7 @@ def add_parser(subparsers: Verbs[argparse.ArgumentParser]) -> None:
     _add_words(verbs)
     _add_calibration(verbs)
     _add_quantise(verbs)
+    train_places.add_parser(verbs)
     train_language.add_parser(verbs)
     train_all.add_parser(verbs)
     train_dmsm.add_parser(verbs)

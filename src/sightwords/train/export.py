@@ -30,6 +30,7 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import image_prob
+from sightwords.train.places import add_places
 from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ def export_detector(
     network = network.cpu().eval()
     with atomic_path(folder / NETWORK_NAME) as temporary:
         write_onnx(network, temporary)
+        if network.pooling == "noisy_or":
+            add_places(temporary, temporary, network.backbone.grid)
         difference = parity(network, Network(temporary))
         if not difference <= tolerance:
             raise BundleError(
