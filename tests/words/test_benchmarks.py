@@ -110,6 +110,35 @@ def test_the_pointing_game(
     assert rows[4][1:3] == ["2", "1"]
 
 
+def test_the_pointing_game_by_both_maps_and_kinds_of_things(
+    shard: Path,
+    colour_detector: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = _script("localisation", monkeypatch)
+    monkeypatch.setattr(script, "NAMES", {"thing": "red"})
+    monkeypatch.setattr(script, "GROUPS", {"things": "thing", "none": "other"})
+    coco = {  # as COCO writes it: x, y, width and height in pixels
+        "images": [{"id": 2, "width": 200, "height": 100}],
+        "categories": [{"id": 7, "name": "thing"}],
+        "annotations": [{"image_id": 2, "category_id": 7, "bbox": [100, 25, 50, 75]}],
+    }
+    assert script.coco_boxes(coco) == {
+        "000000000002": [{"label": "thing", "box": [0.5, 0.25, 0.75, 1.0]}]
+    }
+    boxes = tmp_path / "boxes.json"
+    boxes.write_text(json.dumps({"0000": [{"label": "thing", "box": [0, 0, 1, 1]}]}))
+    options = ("--images", shard, "--boxes", boxes, "--regions", "--groups")
+    _main(script, monkeypatch, colour_detector, *options)
+    lines = capsys.readouterr().out.splitlines()
+    name = colour_detector.name  # it has no patches, so both maps are that of the regions
+    assert f"|  | pairs | {name}, regions, % | {name}, % | centre, % |" in lines
+    assert "| things | 1 | 100.0 | 100.0 | 100.0 |" in lines
+    assert not any("none" in line for line in lines)
+
+
 def test_calibration_measures_a_detector_whose_scores_are_true(
     tmp_path: Path,
     colour_detector: Path,
