@@ -87,7 +87,7 @@ def pack(
     dmsm: DmsmConfig | None = None,
 ) -> None:
     """Write both files: `learned` are features of the training images, with their `captions`."""
-    mean, components = principal(learned.features, COMPONENTS)
+    mean, components = principal(learned.features, COMPONENTS, device=device)
     arrays: dict[str, Any] = {"words": np.array(words)}
     for part, found in sets.items():
         likeliest = [top_words(row) for row in found.image_probs]
@@ -104,27 +104,36 @@ def pack(
     fit_dmsm(shorter, captions, dmsm or DmsmConfig(), out / f"{name}-dmsm.zip", device=device)
 
 
-def principal(features: npt.NDArray[np.float16], count: int) -> tuple[Matrix, Matrix]:
+def principal(
+    features: npt.NDArray[np.float16], count: int, *, device: str = "cpu"
+) -> tuple[Matrix, Matrix]:
     """Mean (D,) and first components (D, count) of (N, T, D / T), of variance 1 over N images.
 
     >>> points = np.array([[[1, 0]], [[3, 0]], [[2, 0.5]], [[2, -0.5]]], np.float16)
     >>> mean, components = principal(points, 1)
     >>> mean.tolist(), reduced(points, mean, components).ravel().astype(float).round(2).tolist()
     ([2.0, 0.0], [-1.41, 1.41, 0.0, 0.0])
+    >>> few = np.array([[[1, 0, 0]], [[3, 0, 0]]], np.float16)  # fewer images than numbers
+    >>> reduced(few, *principal(few, 2)).ravel().round(2).tolist()  # the smallest comes to nothing
+    [-1.0, 0.0, 1.0, 0.0]
     """
     import torch
 
-    flat = torch.from_numpy(features.reshape(len(features), -1)).float()
+    flat = torch.from_numpy(features.reshape(len(features), -1)).to(device).double()
     mean = flat.mean(dim=0)
-    centred = flat - mean
-    values, vectors = torch.linalg.eigh(centred.T @ centred / len(flat))
+    centred = (flat - mean) / len(flat) ** 0.5
+    if len(flat) < flat.shape[1]:  # the smaller of the two products has the same spectrum
+        values, sides = torch.linalg.eigh(centred @ centred.T)
+        vectors = centred.T @ sides / values.clamp_min(1e-12).sqrt()
+    else:
+        values, vectors = torch.linalg.eigh(centred.T @ centred)
     chosen = values.argsort(descending=True)[:count]
     spread = values[chosen]
     there = spread > 1e-6 * values.max()  # fewer images than components leave some empty
     found = torch.where(there, vectors[:, chosen] / spread.clamp_min(1e-12).sqrt(), 0.0)
     largest = found.abs().argmax(dim=0)
     found = found * found.gather(0, largest[None]).sign()  # a sign for each, always the same
-    return mean.numpy(), found.numpy()
+    return mean.float().cpu().numpy(), found.float().cpu().numpy()
 
 
 def reduced(
