@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 from sightwords.cli.help import HelpFormatter
@@ -20,9 +21,12 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
         "dmsm",
         help="train a similarity of photographs and sentences",
         description="Train the deep multimodal similarity model on captioned photographs, seen "
-        "through a detector. The same command goes on where a stopped one was.",
+        "through a detector. The same command goes on where a stopped one was. Under torchrun each "
+        "process takes its share.",
         epilog="example: sightwords train dmsm 'mine-*.tar' --detector my-detector "
         "--val mine-val.tar --out my-dmsm\n"
+        "example: torchrun --nproc-per-node 2 -m sightwords train dmsm 'mine-*.tar' "
+        "--detector my-detector --out my-dmsm\n"
         "example: sightwords rank dog.jpg --sentences sentences.txt --model my-dmsm "
         "--detector my-detector",
         formatter_class=HelpFormatter,
@@ -63,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.train.processes import best_device
     from sightwords.words.artefact import DEFAULT_DETECTOR
 
-    talk = Talk()
+    talk = Talk() if os.environ.get("RANK", "0") == "0" else None
     found = run_dmsm(
         args.sources,
         args.out,
@@ -74,9 +78,11 @@ def run(args: argparse.Namespace) -> int:
         device=best_device() if args.device == "auto" else args.device,
         cache=args.cache,
         threads=args.threads,
-        on_images=talk.images,
-        progress=lambda report: talk.captions(report.step, report.steps, report.loss),
+        on_images=talk.images if talk else None,
+        progress=talk.captions if talk else None,
     )
+    if talk is None or found is None:
+        return 0
     talk.end()
     row: dict[str, object] = {
         "dmsm": str(args.out),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sightwords.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from sightwords.train.dmsm import DmsmReport
     from sightwords.train.words import Progress, StepReport
 
 QUIET_SECONDS = 30.0
@@ -37,9 +38,12 @@ class Talk:
             last=report.step == report.steps,
         )
 
-    def captions(self, step: int, steps: int, loss: float) -> None:
+    def captions(self, report: DmsmReport) -> None:
         """A step of the similarity model's training."""
-        self._say(f"step {step:,}/{steps:,}, loss {loss:.3f}", last=step == steps)
+        self._say(
+            f"step {report.step:,}/{report.steps:,}, loss {report.loss:.3f}",
+            last=report.step == report.steps,
+        )
 
     def tokens(self, done: int, total: int) -> None:
         """So many tokens of all epochs are done."""

@@ -19,6 +19,7 @@ from sightwords.train.dmsm_data import dmsm_data
 from sightwords.train.dmsm_export import WEIGHTS_NAME, DmsmExport, export_dmsm, save_dmsm
 from sightwords.train.dmsm_vectors import evaluate_network
 from sightwords.train.image_features import ImageFeatures, detector_features, merged
+from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.sources import source_key
 from sightwords.words.detector import Detector
 
@@ -50,11 +51,12 @@ def run_dmsm(
     threads: int | None = None,
     on_images: Say | None = None,
     progress: Progress | None = None,
-) -> DmsmRun:
+) -> DmsmRun | None:
     """Train on every captioned image of the sources and write the directory `out`.
 
     Features not given as files are computed by the exported detector and kept in `cache`
     (`out`/training unless given), with the checkpoint: the same call goes on where one stopped.
+    Under torchrun the first process alone describes images, writes, and returns anything.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     given = merged([ImageFeatures.load(path) for path in features]) if features else None
@@ -66,9 +68,12 @@ def run_dmsm(
             several, work, detector=detector, threads=threads, progress=on_images
         )
 
-    captions = {e.id: e.captions for e in open_corpus(sources)}
-    data = dmsm_data(described(sources), captions, config)
-    network = train_dmsm(data, config, device=device, folder=work, progress=progress)
+    with process_group(device) as mine:
+        captions = {e.id: e.captions for e in open_corpus(sources)}
+        data = dmsm_data(first_then_others(lambda: described(sources)), captions, config)
+        network = train_dmsm(data, config, device=mine, folder=work, progress=progress)
+    if not is_first():
+        return None
     save_dmsm(network, work / WEIGHTS_NAME)
     found = None
     if val:

@@ -38,10 +38,32 @@ def process_group(device: str) -> Iterator[str]:
 def _joined(on_gpu: bool) -> Any:
     """Accelerate's handle on all processes: NCCL between GPUs, gloo elsewhere, until the end."""
     accelerate = require("accelerate", extra="train", purpose="training in several processes")
-    patient = accelerate.InitProcessGroupKwargs(timeout=PATIENCE)
-    joined = accelerate.Accelerator(cpu=not on_gpu, kwargs_handlers=[patient])
+    _join("nccl" if on_gpu else "gloo")
+    joined = accelerate.Accelerator(cpu=not on_gpu)
     atexit.register(joined.end_training)
     return joined
+
+
+def _join(backend: str) -> None:
+    """Meet the other processes, at a place of its own for each start.
+
+    Torchrun's store outlives processes and keeps the addresses of the dead, for which those that
+    are started again may wait for good (pytorch/pytorch issue 135712); accelerate's own joining
+    does.
+    """
+    from torch.distributed.distributed_c10d import PrefixStore  # not in every build of torch
+    from torch.distributed.rendezvous import rendezvous
+
+    store, rank, world = next(rendezvous("env://", timeout=PATIENCE))
+    is_kept = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if is_kept else "0"
+    torch.distributed.init_process_group(
+        backend,
+        store=PrefixStore(f"attempt-{attempt}", store),
+        rank=rank,
+        world_size=world,
+        timeout=PATIENCE,
+    )
 
 
 def _others() -> Any:
