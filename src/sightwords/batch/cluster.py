@@ -143,7 +143,7 @@ def _caption(job: _Job, files: dict[str, bytes], progress: Progress, tell: Told)
         batch_format="pyarrow",
         fn_kwargs={"work": job.work},
         num_cpus=0,  # it waits for the store; all cores are the actors'
-        compute=ray.data.TaskPoolStrategy(size=job.actors + 1),
+        compute=ray.data.TaskPoolStrategy(size=min(job.actors + 1, len(rows))),
     )
     captioned = read.map_batches(
         Captioning,

@@ -1,0 +1,196 @@
+"""What a cluster keeps between runs: units, slices, keys; no Ray needed."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightwords.batch import ClusterOptions
+from sightwords.batch.keys import doubles, prints_of, shared_prints
+from sightwords.batch.nodes import TRIES, Captioning, Work, prepare, table
+from sightwords.batch.parts import Done, Keys, load_unit, save_slice, slice_name
+from sightwords.batch.sources import Item
+from sightwords.batch.store import Store, split_place
+from sightwords.batch.units import Unit, slices, source_print, units_of
+from sightwords.corpus.problems import Problems
+from sightwords.errors import CorpusError, InputError, SightwordsError
+from sightwords.types import ImageRef
+
+
+def _shard(path: Path, names: list[str], size: int = 10) -> None:
+    with tarfile.open(path, "w") as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = size
+            tar.addfile(info, io.BytesIO(b"x" * size))
+
+
+def test_shards_are_units_and_lists_are_cut(tmp_path: Path) -> None:
+    for number in range(3):
+        _shard(tmp_path / f"s-{number}.tar", [f"{number}.png"])
+    units = units_of(f"{tmp_path}/s-{{0..3}}.tar", images=None, slice_images=2)
+    assert [(u.number, Path(str(u)).name, u.seen) for u in units] == [
+        (0, "s-0.tar", True),
+        (1, "s-1.tar", True),
+        (2, "s-2.tar", True),
+        (3, "s-3.tar", False),
+    ]
+    assert len(units_of(str(tmp_path), images=None, slice_images=2)) == 3
+    names = "\n".join(f"{n}.png" for n in range(70))
+    (tmp_path / "list.txt").write_text(names)
+    units = units_of(str(tmp_path / "list.txt"), images=None, slice_images=2)
+    assert [len(unit.items) for unit in units] == [32, 32, 6]
+    assert [item.id for unit in units for item in unit.items] == names.split()
+    with pytest.raises(CorpusError, match="no such file"):
+        units_of(f"{tmp_path}/t-{{0..3}}.tar", images=None, slice_images=2)
+    assert source_print(units) != source_print(units[:2])
+
+
+def test_a_unit_is_cut_by_number_and_by_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number}.png" for number in range(7)]
+    _shard(tmp_path / "s.tar", names)
+    unit = Unit(0, shard=str(tmp_path / "s.tar"))
+    cut = [[item.id for item in items] for items in slices(unit, Problems(), images=3)]
+    assert cut == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    monkeypatch.setattr("sightwords.batch.units.SLICE_BYTES", 20)
+    cut = [[item.id for item in items] for items in slices(unit, Problems(), images=3)]
+    assert cut == [["0", "1"], ["2", "3"], ["4", "5"], ["6"]]
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "memory:/"])
+def test_a_unit_is_whole_when_all_slices_are(tmp_path: Path, scheme: str) -> None:
+    if scheme:
+        pytest.importorskip("fsspec")
+    store = Store.at(f"{scheme}{tmp_path / 'parts'}")
+    assert store.names() == []
+    save_slice(store, 0, 0, [{"id": "a", "caption": "x"}, {"id": "b", "error": "bad"}])
+    Keys(["a", "b", "c"], ["a problem"]).save(store, 0, 2)
+    assert not Done.of(store.names()).whole(0)
+    save_slice(store, 0, 1, [{"id": "c", "caption": "y"}])
+    done = Done.of(store.names())
+    assert done.whole(0)
+    assert not done.whole(1)
+    assert done.images == 3
+    keys, records = load_unit(store, 0, done)
+    assert keys.problems == ["a problem"]
+    assert [record["id"] for record in records] == ["a", "b", "c"]
+    store.remove()
+    assert store.names() == []
+
+
+def test_rows_that_are_missing_or_double_are_named(tmp_path: Path) -> None:
+    store = Store.at(str(tmp_path))
+    Keys(["a", "b", "c"], []).save(store, 0, 1)
+    save_slice(store, 0, 0, [{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    done = Done.of(store.names())
+    load_unit(store, 0, done)
+    path = tmp_path / slice_name(0, 0, 3)
+    path.write_text('{"id": "a"}\n{"id": "a"}\n{"id": "x"}\n')
+    with pytest.raises(
+        InputError, match=r"2 missing \(b, c\); 1 double \(a\); 1 of no image \(x\)"
+    ):
+        load_unit(store, 0, done)
+
+
+def test_a_remote_store_is_that_of_fsspec() -> None:
+    pytest.importorskip("fsspec")
+    store, name = split_place("memory://run/captions.jsonl")
+    assert not store.exists(name)
+    store.write(name, b"one")
+    store.write(name, b"two")
+    assert store.read(name) == b"two"
+    assert store.names() == [name]
+    store.drop(name)
+    store.drop(name)
+    assert store.names() == []
+    with pytest.raises(InputError, match="cannot be opened"):
+        Store.at("nosuch://bucket").names()
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=4), max_size=5))
+def test_doubles_are_those_of_counting(held: list[list[str]]) -> None:
+    prints = {unit: prints_of(keys) for unit, keys in enumerate(held)}
+    everything = [(key, unit) for unit, keys in enumerate(held) for key in keys]
+    expected: dict[str, list[int]] = {}
+    for key, unit in everything:
+        expected.setdefault(key, []).append(unit)
+    expected = {key: units for key, units in expected.items() if len(units) > 1}
+    assert doubles(prints, held.__getitem__) == expected
+
+
+def test_equal_prints_of_other_names_are_no_doubles() -> None:
+    same = np.array([7], np.uint64)
+    assert shared_prints([same, same]).tolist() == [7]
+    assert doubles({0: same, 1: same}, [["a"], ["b"]].__getitem__) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "coco"}, "writes jsonl or parquet, not coco"),
+        ({"overwrite": "missing"}, "needs --engine local"),
+        ({"address": "ray://head:10001"}, "needs a driver inside the cluster"),
+    ],
+)
+def test_options_that_make_no_sense_on_a_cluster(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ClusterOptions(out="c.jsonl", **options)  # type: ignore[arg-type]
+
+
+def test_where_things_go() -> None:
+    one, many = ClusterOptions(out="s3://b/c.jsonl"), ClusterOptions(out="s3://b/c/")
+    assert (one.parts, one.errors, one.marker) == (
+        "s3://b/c.jsonl.parts",
+        "s3://b/c.jsonl.errors.jsonl",
+        "s3://b/c.jsonl",
+    )
+    assert (many.parts, many.errors, many.marker) == (
+        "s3://b/c/.parts",
+        "s3://b/c/sightwords-errors.jsonl",
+        "s3://b/c/sightwords-batch.json",
+    )
+
+
+def _work(folder: Path, **more: Any) -> Work:
+    parts = Store.at(str(folder / "parts"))
+    parts.write("batch.json", b"{}")
+    here = {"parts": parts, "header": b"{}", "folder": str(folder), "threads": 1}
+    return Work(options=ClusterOptions(out=str(folder / "c.jsonl")), **{**here, **more})
+
+
+def test_a_machine_that_cannot_share_in_the_work_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepare(_work(tmp_path))
+    with pytest.raises(SightwordsError, match=r"does not see .*nowhere"):
+        prepare(_work(tmp_path, parts=Store.at(str(tmp_path / "nowhere"))))
+    with pytest.raises(SightwordsError, match="or sees another one"):
+        prepare(_work(tmp_path, header=b"{...}"))
+    with pytest.raises(SightwordsError, match=r"started with 0\.0\.1; install the same version"):
+        prepare(_work(tmp_path, version="0.0.1"))
+
+
+def test_a_slice_that_ends_every_actor_ends_the_batch(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    work = _work(tmp_path)
+    actor = Captioning.__new__(Captioning)  # as one that Ray has started in place of another
+    actor._work, actor._wrong, actor._replaces_another = work, "", True
+    items = pickle.dumps([Item("a.png", ImageRef("a.png"))])
+    row = {"unit": 3, "slice": 2, "images": 1, "failed": 0, "items": items, "trouble": ""}
+    for _ in range(TRIES):
+        actor._try_again(row)
+    assert Done.of(work.parts.names()) == Done()
+    [said] = actor(table(row)).to_pylist()
+    assert "slice 2 of unit 3: 5 processes died while they captioned it" in said["trouble"]
+    assert "a.png" in said["trouble"]
