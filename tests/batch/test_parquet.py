@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sightwords.batch import BatchOptions, open_source, run_batch
+from sightwords.batch import BatchOptions, Format, open_source, run_batch
 from sightwords.batch.parquet import read_parquet, write_parquet
 
 pytest.importorskip("pyarrow")
@@ -26,7 +26,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def _run(photos: Path, out: Path, bundle: Path, n_best: int) -> None:
-    kind = "parquet" if out.suffix == ".parquet" else "jsonl"
+    kind: Format = "parquet" if out.suffix == ".parquet" else "jsonl"
     options = BatchOptions(
         out=out, format=kind, bundle=str(bundle), workers=1, n_best=n_best, overwrite="missing"
     )
@@ -68,7 +68,12 @@ def test_another_parquet_file_is_refused(photos: Path, tiny_bundle: Path, tmp_pa
 
 def test_names_that_are_not_unicode_are_escaped(tmp_path: Path) -> None:
     stream = io.BytesIO()
-    record = {"id": "caf\udce9.png", "caption": "a dog", "confidence": None, "words": []}
+    record: dict[str, object] = {
+        "id": "caf\udce9.png",
+        "caption": "a dog",
+        "confidence": None,
+        "words": [],
+    }
     write_parquet(stream, [record])
     (tmp_path / "c.parquet").write_bytes(stream.getvalue())
     assert [r["id"] for r in read_parquet(tmp_path / "c.parquet")] == ["caf\\udce9.png"]

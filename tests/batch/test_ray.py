@@ -65,11 +65,11 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head with one core, and this process joined to it."""
-    from ray.cluster_utils import Cluster
+    utilities = pytest.importorskip("ray.cluster_utils")
 
     # A dead node is noticed in seconds rather than half a minute.
     health = {"health_check_period_ms": 1000, "health_check_failure_threshold": 5}
-    started = Cluster(
+    started = utilities.Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 1, "_system_config": health, "include_dashboard": False},
     )
@@ -116,7 +116,7 @@ def test_a_node_killed_half_way_loses_and_doubles_nothing(
     node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
     raylet = node.all_processes["raylet"][0].process.pid
-    killed_at = []
+    killed_at: list[int] = []
 
     def kill(progress: Progress) -> None:
         if not killed_at and progress.done >= SHARDS * IMAGES // 4 and _actors_below(raylet):
