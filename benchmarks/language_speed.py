@@ -19,8 +19,9 @@ from benchmarks.language_data import BEST, Data, add_arguments, first_sentences,
 
 from sightwords.errors import require
 from sightwords.language.features import places
-from sightwords.train.language import noise_words, run_block, smoothed
+from sightwords.train.language import run_block
 from sightwords.train.language_data import Sentences
+from sightwords.train.language_draws import noise_rows, smoothed
 from sightwords.train.language_state import new_state
 
 
@@ -36,10 +37,11 @@ def speed(data: Data, args: argparse.Namespace) -> None:
     counts = np.bincount(data.train.tokens, minlength=len(data.vocabulary) + 2)
     part = first_sentences(data.train, 60_000)
     features_a_token = 3 * (BEST.noise_samples + 1)
-    noise = noise_words(counts, BEST)
+    shares = smoothed(counts, power=BEST.noise_power)
+    noise = noise_rows(shares, BEST)
     rates = {}
     for threads in sorted({1, args.threads}):
-        state = new_state(np.log(smoothed(counts, power=BEST.noise_power)).astype(np.float32), BEST)
+        state = new_state(np.log(shares).astype(np.float32), BEST)
 
         def once(epoch: int, state: Any = state, threads: int = threads) -> None:
             run_block(
@@ -68,7 +70,9 @@ def speed(data: Data, args: argparse.Namespace) -> None:
         "gradient by hand": (False, True),
     }
     for name, (autograd, sparse) in ways.items():
-        plain = torch_rate(data, few, noise, threads=args.threads, autograd=autograd, sparse=sparse)
+        plain = torch_rate(
+            data, few, shares, threads=args.threads, autograd=autograd, sparse=sparse
+        )
         print(
             f"torch, {name}, {args.threads} threads: {plain / 1e3:.1f} k tokens/s: "
             f"NCE is {rates[args.threads] / plain:.0f} times as fast"
@@ -117,7 +121,7 @@ def random_access(bits: int, threads: int, accesses: int = 10_000_000) -> float:
 def torch_rate(
     data: Data,
     sentences: Sentences,
-    noise: Any,
+    shares: Any,
     *,
     threads: int,
     autograd: bool,
@@ -139,10 +143,9 @@ def torch_rate(
         (1 << BEST.table_bits) - 1,
     )
     starts, targets, sets, logs = (torch.from_numpy(x) for x in unrolled(data, sentences))
-    counts = np.bincount(data.train.tokens, minlength=outcomes)
-    log_q = torch.from_numpy(np.log(smoothed(counts, power=BEST.noise_power))).float()
+    log_q = torch.from_numpy(np.log(shares)).float()
     log_kq = log_q + np.log(samples)
-    draws = torch.from_numpy(noise[:-samples].copy()).long()
+    draws = torch.from_numpy(np.random.default_rng(0).choice(outcomes, 1 << 20, p=shares))
     labels = torch.zeros(batch, samples + 1)
     labels[:, 0] = 1
     table = torch.nn.Embedding.from_pretrained(

@@ -15,8 +15,9 @@ from sightwords.errors import ConfigError, CorpusError, VocabularyError
 from sightwords.language.maxent import MaxEnt
 from sightwords.metrics.perplexity import sentence_perplexity
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.language import fit_language, noise_words, smoothed
+from sightwords.train.language import fit_language
 from sightwords.train.language_data import AttributeSets, Detections, Sentences, encode, joined
+from sightwords.train.language_draws import draws, noise_rows, smoothed
 from sightwords.train.language_perplexity import ConditionedModel, corpus_perplexity
 
 pytest.importorskip("numba")
@@ -157,14 +158,32 @@ def test_followers_are_what_followed() -> None:
     assert model.followers(3).tolist() == []  # runs is followed by the end alone
 
 
-def test_noise_follows_the_counts() -> None:
-    counts = np.array([700, 200, 99, 0])
-    drawn = np.bincount(noise_words(counts, CONFIG), minlength=4)
-    assert drawn / drawn.sum() == pytest.approx(smoothed(counts), abs=1e-4)
-    assert smoothed(counts)[3] == pytest.approx(1 / 1003)
-    flat = dataclasses.replace(CONFIG, noise_power=0.0)
-    drawn = np.bincount(noise_words(counts, flat), minlength=4)
-    assert drawn / drawn.sum() == pytest.approx([0.25] * 4, abs=1e-4)
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("together", [1, 12, 16])
+def test_noise_follows_the_counts(power: float, together: int) -> None:
+    counts = np.concatenate([[0, 700, 200, 99], np.arange(30) * 40])
+    shares = smoothed(counts, power=power)
+    rows = draws(shares, together, np.random.default_rng(0), bits=12)
+    assert rows.shape == (4096, together)
+    drawn = np.bincount(rows.reshape(-1), minlength=len(counts)) / rows.size
+    assert drawn == pytest.approx(shares, abs=4 / 4096)
+    assert np.all(np.diff(rows, axis=1) >= 0)
+
+
+def test_rows_of_noise_hold_every_sample() -> None:
+    config = dataclasses.replace(CONFIG, attribute_samples=3)
+    noise = noise_rows(smoothed(np.array([700, 200, 99, 0])), config)
+    assert np.all(noise.times.sum(axis=1) == 12)
+    assert noise.spare.shape == (len(noise.words), 3)
+    assert np.array_equal(noise.drawn, (noise.times > 0).sum(axis=1))
+
+
+def test_long_sentences_are_learned_in_pieces() -> None:
+    words = ["a", "dog", "cat"] * 30
+    data = encode([words] * 200, [-1] * 200, VOCABULARY)
+    model = fit_language(lambda: [data], VOCABULARY, CONFIG)
+    assert model.sentence_log_prob(words) / len(words) > math.log(0.9)
+    assert model.sentence_log_prob(words[:40]) / 40 > math.log(0.7)  # its end comes early
 
 
 def test_nothing_to_train_on() -> None:

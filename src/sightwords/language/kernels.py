@@ -43,8 +43,13 @@ def _digest(*paths: str) -> str:
 _SOURCES = (str(features.__file__), str(arrays.__file__), __file__)
 
 
-def jit(function: F, *, beside: tuple[str, ...] = (), reorder: bool = True) -> F:
+def jit(
+    function: F, *, beside: tuple[str, ...] = (), reorder: bool = True, fast: bool = False
+) -> F:
     """Compile on first call, to run without Python's lock; cached on disk where possible.
+
+    `fast` gives up exact rounding, infinities and NaN, and the check for a division by 0: fit for
+    training alone.
 
     numba's cache notices a change of the function's own file alone, and fails on one that names
     a class which is no more. So the name that it is filed under holds a digest of this package's
@@ -52,7 +57,9 @@ def jit(function: F, *, beside: tuple[str, ...] = (), reorder: bool = True) -> F
     """
     # Unless told otherwise sums may be reordered, but infinities and NaN keep their meaning.
     options: dict[str, Any] = {"nogil": True}
-    if reorder:
+    if fast:
+        options |= {"fastmath": True, "error_model": "numpy"}
+    elif reorder:
         options["fastmath"] = {"contract", "nsz", "arcp", "reassoc"}
     function.__qualname__ += f"_{_digest(*_SOURCES, *beside)}"
     try:

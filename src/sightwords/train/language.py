@@ -26,13 +26,20 @@ from sightwords.language.maxent import MaxEnt
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences
+from sightwords.train.language_draws import noise_rows, smoothed
 from sightwords.train.language_start import check_start, pairs_of, with_weights
-from sightwords.train.language_state import State, followers_of, load_state, new_state, save_state
+from sightwords.train.language_state import (
+    Noise,
+    State,
+    followers_of,
+    load_state,
+    new_state,
+    save_state,
+)
 
 log = logging.getLogger(__name__)
 Blocks = Callable[[], Iterable[Sentences]]
 OnTokens = Callable[[int, int], None]
-NOISE_BITS = 20
 LAST_RATE = 0.05
 """The rate falls in a straight line to this share of the first."""
 
@@ -76,7 +83,7 @@ def fit_language(
         identity = hashlib.sha256(identity.encode() + start.table.tobytes()).hexdigest()
         bigrams = np.union1d(bigrams, pairs_of(start))
     state, first = _start(counts, config, checkpoint, identity, start=start)
-    noise = noise_words(counts, config)
+    noise = noise_rows(smoothed(counts, power=config.noise_power), config)
     for epoch in range(first, config.epochs):
         tokens, objective = 0, 0.0
         for number, block in enumerate(blocks()):
@@ -103,25 +110,21 @@ def run_block(
     sets: AttributeSets,
     config: LanguageConfig,
     *,
-    noise: npt.NDArray[np.int32],
+    noise: Noise,
     rate: float,
     seed: tuple[int, ...],
     threads: int = 1,
     exact: bool = False,
 ) -> float:
     """One pass over a block in random order; returns the summed objective."""
-    kernels = require(
-        "sightwords.train.language_kernels", extra="train", purpose="training language models"
-    )
+    kernel = _kernel(exact)
     order = np.random.default_rng(seed).permutation(len(block))
     seeds = np.random.SeedSequence(seed).generate_state(threads, dtype=np.uint64)
     runs = np.array_split(order, threads)
 
     def part(number: int) -> float:
         plan = state.plan(config, noise=noise, rate=rate, seed=seeds[number])
-        if exact:
-            plan = plan._replace(samples=0)
-        return float(kernels.learn(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
+        return float(kernel(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
 
     if threads == 1:
         return part(0)
@@ -129,28 +132,13 @@ def run_block(
         return sum(pool.map(part, range(threads)))
 
 
-def noise_words(counts: npt.NDArray[np.int64], config: LanguageConfig) -> npt.NDArray[np.int32]:
-    """Draws from the noise distribution; the kernel takes windows of it at random places.
-
-    Every outcome gets its share to within one draw, in an order shuffled by the seed.
-    """
-    share = smoothed(counts, power=config.noise_power)
-    size = 1 << NOISE_BITS
-    places = (np.arange(size) + 0.5) / size
-    drawn = np.searchsorted(np.cumsum(share), places).clip(max=len(share) - 1).astype(np.int32)
-    shuffled = np.random.default_rng((config.seed, 1)).permutation(drawn)
-    return np.concatenate([shuffled, shuffled[: config.noise_samples]])
-
-
-def smoothed(counts: npt.NDArray[np.int64], *, power: float = 1.0) -> npt.NDArray[np.float64]:
-    """The noise distribution: frequencies to a power, one occurrence added so that none is zero.
-
-    >>> smoothed(np.array([8, 0])).tolist(), smoothed(np.array([8, 0]), power=0.5).tolist()
-    ([0.9, 0.1], [0.75, 0.25])
-    """
-    weights = (counts + 1.0) ** power
-    shares: npt.NDArray[np.float64] = weights / weights.sum()
-    return shares
+def _kernel(exact: bool) -> Callable[..., float]:
+    name, verb = ("kernels", "learn_exactly") if exact else ("nce", "learn")
+    module = require(
+        f"sightwords.train.language_{name}", extra="train", purpose="training language models"
+    )
+    found: Callable[..., float] = getattr(module, verb)
+    return found
 
 
 def _rate(config: LanguageConfig, epoch: int) -> float:

@@ -40,15 +40,26 @@ class Cells(NamedTuple):
     """(V + 1,)"""
 
 
+class Noise(NamedTuple):
+    """R rows of words drawn from the noise distribution, one row a position of the text."""
+
+    words: Any
+    """(R, k - from_set) uint32: the different words of a row, ascending."""
+    times: Any
+    """(R, k - from_set) float32: how often each was drawn."""
+    drawn: Any
+    """(R,) int64: how many different words."""
+    spare: Any
+    """(R, from_set) uint32: to take where the attribute set has no word to give."""
+
+
 class Plan(NamedTuple):
     """How to train."""
 
     shape: Shape
     use_score: bool
     rate: Any
-    noise: Any
-    """(2^n + samples,) words drawn from the noise distribution: a window at a random place gives
-    each position its samples."""
+    noise: Noise
     expected: Any
     """(V + 1,) k q(word), k samples from the noise distribution q."""
     samples: int
@@ -65,9 +76,7 @@ class State:
     log_unigram: FloatArray
     """(V + 1,) logarithms of the noise distribution q."""
 
-    def plan(
-        self, config: LanguageConfig, *, noise: IntArray, rate: float, seed: np.uint64
-    ) -> Plan:
+    def plan(self, config: LanguageConfig, *, noise: Noise, rate: float, seed: np.uint64) -> Plan:
         """What the kernels need to know of the settings."""
         return Plan(
             shape=shape_of(config.ngram_order, config.distant_bigrams, config.table_bits),
