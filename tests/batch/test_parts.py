@@ -113,7 +113,7 @@ def test_a_remote_store_is_that_of_fsspec() -> None:
     store.drop(name)
     store.drop(name)
     assert store.names() == []
-    with pytest.raises(InputError, match="cannot be opened"):
+    with pytest.raises(InputError, match="cannot be used"):
         Store.at("nosuch://bucket").names()
 
 

@@ -28,7 +28,7 @@ from sightwords.batch.session import connected, require_ray, rows_of, shape, sou
 from sightwords.batch.store import Store, split_place
 from sightwords.batch.units import Unit, source_print, units_of
 from sightwords.bundle import Bundle, open_bundle
-from sightwords.errors import InputError, SightwordsError
+from sightwords.errors import CorpusError, InputError, SightwordsError
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -171,6 +171,9 @@ def _finish(job: _Job, progress: Progress) -> list[str]:
             f"{job.work.parts.folder}: slices of {len(lacking)} units are missing "
             f"({named(lacking)}); go on with --resume"
         )
+    if not done.images:
+        said = [p for unit in job.units for p in _keys(job, done, unit.number).problems]
+        raise CorpusError(f"{job.units[0]}: no unit holds an image; {named(said[:1])}")
     ends = _one_file if job.options.one_file else _files
     return ends(job, done, progress)
 
@@ -224,10 +227,7 @@ def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
 
 
 def _refuse_doubles(job: _Job, done: Done, prints: dict[int, Prints]) -> None:
-    def keys_of(unit: int) -> list[str]:
-        return Keys.load(job.work.parts, unit, done.read[unit]).ids
-
-    double = doubles(prints, keys_of)
+    double = doubles(prints, lambda unit: _keys(job, done, unit).ids)
     if double:
         said = [f"{key} (in {', '.join(str(job.units[unit]) for unit in units)})"
                 for key, units in double.items()]  # fmt: skip
@@ -235,6 +235,10 @@ def _refuse_doubles(job: _Job, done: Done, prints: dict[int, Prints]) -> None:
             f"{len(double)} keys stand for several images: {named(said)}; give each image its own "
             "key, or caption these shards one by one"
         )
+
+
+def _keys(job: _Job, done: Done, unit: int) -> Keys:
+    return Keys.load(job.work.parts, unit, done.read[unit])
 
 
 def _write_errors(options: ClusterOptions, errors: list[Record]) -> None:

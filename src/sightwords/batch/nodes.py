@@ -185,16 +185,18 @@ def packed(directory: Path, names: list[str]) -> dict[str, bytes]:
 
 def unpacked(files: Mapping[str, bytes], load: Callable[[Path], Captioner]) -> Captioner:
     """Load a bundle that has travelled; its sums are checked, and its files removed again."""
-    with tempfile.TemporaryDirectory(prefix="sightwords-") as folder:
-        for name, data in files.items():
-            target = Path(folder, *PurePosixPath(name).parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="sightwords-") as folder:
+            for name, data in files.items():
+                target = Path(folder, *PurePosixPath(name).parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
             return load(Path(folder))
-        except OSError as error:
-            raise BundleError(f"machine {platform.node()}: cannot load the bundle ({error})"
-                              ) from error  # fmt: skip
+    except OSError as error:
+        raise BundleError(
+            f"machine {platform.node()}: cannot unpack the bundle ({error}); it needs "
+            f"{sum(map(len, files.values())) / 1e6:.0f} MB in {tempfile.gettempdir()}"
+        ) from error
 
 
 def finish_unit(batch: Any, work: Work) -> Any:

@@ -15,7 +15,10 @@ from sightwords.batch.workers import THREADS
 from sightwords.errors import SightwordsError, require
 
 CONNECT_SECONDS = 5.0
-_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
+_QUIET = {
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # its C++ side would write to stderr what it mends itself
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anybody
+}
 
 
 def require_ray() -> Any:
@@ -54,27 +57,34 @@ _SETTINGS = {
 
 def _join(ray: Any, address: str) -> None:
     host, _, port = address.rpartition(":")
-    level = os.environ.get(_LOG_LEVEL)
-    os.environ[_LOG_LEVEL] = level or "fatal"  # its C++ side writes to stderr what it can mend
     try:
         if host and port.isdecimal():  # Ray itself would try for a minute
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        ray.init(
-            address=address,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **({"include_dashboard": False} if address == "local" else {}),
-        )
+        with _unless_set(_QUIET):
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({"include_dashboard": False} if address == "local" else {}),
+            )
     except (OSError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
         raise SightwordsError(
             f"--address {address}: no Ray cluster answers ({said}); check that it runs with: ray "
             "status --address HOST:PORT, and that this machine has the same Ray and Python"
         ) from error
+
+
+@contextmanager
+def _unless_set(defaults: dict[str, str]) -> Iterator[None]:
+    added = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
     finally:
-        if level is None:
-            del os.environ[_LOG_LEVEL]
+        for name in added:
+            del os.environ[name]
 
 
 def shape(ray: Any, workers: int | None) -> tuple[int, int]:

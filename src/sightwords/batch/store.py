@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sightwords.corpus.sources import is_url
-from sightwords.errors import InputError, require
+from sightwords.errors import InputError, SightwordsError, require
 from sightwords.files import atomic_path
 
 
@@ -35,25 +36,25 @@ class Store:
         if not is_url(self.folder):
             folder = Path(self.folder)
             return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        files, path = self._remote()
-        try:
-            return sorted(PurePosixPath(name).name for name in files.ls(path, detail=False))
-        except FileNotFoundError:
-            return []
+        with self._remote() as (files, path):
+            try:
+                return sorted(PurePosixPath(name).name for name in files.ls(path, detail=False))
+            except FileNotFoundError:
+                return []
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
         if not is_url(self.folder):
             return (Path(self.folder) / name).is_file()
-        files, path = self._remote()
-        return bool(files.exists(f"{path}/{name}"))
+        with self._remote() as (files, path):
+            return bool(files.exists(f"{path}/{name}"))
 
     def read(self, name: str) -> bytes:
         """The bytes of a file; FileNotFoundError where it is not there."""
         if not is_url(self.folder):
             return (Path(self.folder) / name).read_bytes()
-        files, path = self._remote()
-        return bytes(files.cat_file(f"{path}/{name}"))
+        with self._remote() as (files, path):
+            return bytes(files.cat_file(f"{path}/{name}"))
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole or not at all."""
@@ -68,37 +69,42 @@ class Store:
         with tempfile.TemporaryDirectory(prefix="sightwords-") as folder:
             temporary = Path(folder) / PurePosixPath(name).name
             write(temporary)
-            files, path = self._remote()
-            files.makedirs(path, exist_ok=True)
-            files.put_file(str(temporary), f"{path}/{name}")
+            with self._remote() as (files, path):
+                files.makedirs(path, exist_ok=True)
+                files.put_file(str(temporary), f"{path}/{name}")
 
     def drop(self, name: str) -> None:
         """Remove a file that may be there."""
         if not is_url(self.folder):
             (Path(self.folder) / name).unlink(missing_ok=True)
         elif self.exists(name):
-            files, path = self._remote()
-            files.rm_file(f"{path}/{name}")
+            with self._remote() as (files, path):
+                files.rm_file(f"{path}/{name}")
 
     def remove(self) -> None:
         """Remove the folder and all in it."""
         if not is_url(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        files, path = self._remote()
-        if files.exists(path):
-            files.rm(path, recursive=True)
+        with self._remote() as (files, path):
+            if files.exists(path):
+                files.rm(path, recursive=True)
 
-    def _remote(self) -> tuple[Any, str]:
+    @contextmanager
+    def _remote(self) -> Iterator[tuple[Any, str]]:
+        """The file system and the folder's path in it; its errors become one of ours."""
         fsspec = require("fsspec", extra="ray", purpose=f"writing to {self.folder}")
         try:
             files, path = fsspec.core.url_to_fs(self.folder, use_listings_cache=False)
-        except (ValueError, ImportError) as error:
+            yield files, str(path).rstrip("/")
+        except (SightwordsError, FileNotFoundError):
+            raise
+        except Exception as error:  # each remote file system has errors of its own
+            said = " ".join(str(error).split())
             raise InputError(
-                f"{self.folder}: cannot be opened ({error}); check the address, and install what "
-                "its store needs, on every machine"
+                f"{self.folder}: cannot be used ({type(error).__name__}: {said}); check the "
+                "address and your access, and install what its store needs, on every machine"
             ) from error
-        return files, str(path).rstrip("/")
 
 
 def split_place(place: str) -> tuple[Store, str]:

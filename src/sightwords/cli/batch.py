@@ -162,7 +162,7 @@ def _on_ray(
 
 def _summary(progress: Progress, out: str, errors: Path | str) -> str:
     if progress.done == 0:
-        return f"{out} is whole already: nothing to do (--overwrite missing adds new photographs)"
+        return f"{out} is whole already: nothing to do (its photographs are not looked at again)"
     new = progress.done - progress.kept
     text = f"{new} photographs in {progress.seconds:.1f} s, {progress.images_a_second:.1f} a second"
     if progress.kept:
