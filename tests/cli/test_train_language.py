@@ -142,3 +142,39 @@ def test_something_to_train_on_is_needed(
     assert "SOURCE" in capsys.readouterr().err
     assert main(["train", "language", "--text", "x.txt", "--detector", "d", "--out", "y"]) == 1
     assert "no images to find words in" in capsys.readouterr().err
+
+
+def test_several_processes_learn_as_one_does(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--words", str(corpus / "top-words.npz"), "--text", str(corpus / "more.txt")]
+    more += ["--val", str(corpus / "animals.jsonl")]
+    assert main(command(corpus, *more)) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert main(command(corpus, *more, "--processes", "2")) == 0
+    captured = capsys.readouterr()
+    two = json.loads(captured.out)
+    assert "4/4 parts of the text read" in captured.err
+    assert (two["words"], two["val_tokens"]) == (one["words"], one["val_tokens"])
+    assert two["perplexity"] == pytest.approx(one["perplexity"], rel=0.1)
+    assert not (corpus / "model" / "training").exists()
+
+
+def test_a_stopped_run_of_processes_goes_on(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightwords.train.language_sources.fit_language", _interrupted)
+    assert main(command(corpus, "--processes", "1")) == 130
+    monkeypatch.undo()
+    assert (corpus / "model" / "training" / "text" / "part-00000.npz").exists()
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "sightwords.train.language_store._each", lambda tasks, *_, **__: asked.append(len(tasks))
+    )
+    assert main(command(corpus, "--processes", "1", "--resume")) == 0
+    assert json.loads(capsys.readouterr().out)["words"] == 5
+    assert asked == [0]  # neither counted nor read again
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 CHECKPOINT = "training/checkpoint.npz"
 TOP_WORDS = "training/top-words.npz"
+STORE = "training/text"
+COUNTED = "training/vocabulary.json"
 
 
 def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
@@ -79,6 +82,11 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
         help="more than 1 is faster and not reproducible bit for bit (default: 1)",
     )  # fmt: skip
     parser.add_argument(
+        "--processes", type=int, default=0, metavar="N",
+        help="for text larger than memory: N processes read it once into DIR, N threads learn it "
+        "from there, one block in memory at a time (default: read and kept in memory)",
+    )  # fmt: skip
+    parser.add_argument(
         "--resume", action="store_true", help="go on after the last finished epoch in DIR"
     )
     parser.add_argument(
@@ -96,22 +104,29 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error("give captioned images (SOURCE) or sentences (--text)")
     if args.threads < 1:
         args.parser.error(f"--threads {args.threads}: give 1 or more")
+    if args.processes < 0:
+        args.parser.error(f"--processes {args.processes}: give 1 or more")
     config = load_config(args.config) if args.config else PRESETS[args.preset]
     talk, started = Talk(), time.monotonic()
     sources = _sources(args, talk)
-    vocabulary = _vocabulary(args)
-    checkpoint = args.out / CHECKPOINT
+    vocabulary = _vocabulary(args, sources)
+    checkpoint, store = args.out / CHECKPOINT, args.out / STORE
     if not args.resume:
         checkpoint.unlink(missing_ok=True)
+        shutil.rmtree(store, ignore_errors=True)
     model = train_language(
         sources, vocabulary, config.language,
-        threads=args.threads, checkpoint=checkpoint, on_tokens=talk.tokens,
+        threads=max(args.threads, args.processes), processes=args.processes,
+        store=store if args.processes else None, checkpoint=checkpoint,
+        on_tokens=talk.tokens, on_parts=talk.parts,
     )  # fmt: skip
     talk.end()
     model = model if args.full_precision else model.quantised()
     model.save(args.out)
     save_resolved(config, args.out)
     checkpoint.unlink(missing_ok=True)
+    shutil.rmtree(store, ignore_errors=True)
+    (args.out / COUNTED).unlink(missing_ok=True)
     if not any(checkpoint.parent.iterdir()):
         checkpoint.parent.rmdir()
     row = _described(args, model) | {"seconds": round(time.monotonic() - started, 1)}
@@ -130,10 +145,19 @@ def _sources(args: argparse.Namespace, talk: Talk) -> LanguageSources:
         words = [_detected(args.sources, args.detector, args.out / TOP_WORDS, talk)]
     # One corpus for each, so that ids of one need not differ from those of another.
     return LanguageSources(
-        captions=[partial(open_corpus, source) for source in args.sources],
-        text=[partial(open_corpus, source) for source in args.text],
+        captions=[partial(open_corpus, source) for source in _files(args.sources, args)],
+        text=[partial(open_corpus, source) for source in _files(args.text, args)],
         word_scores=words,
     )
+
+
+def _files(sources: list[str], args: argparse.Namespace) -> list[str]:
+    """With several processes, each file that a pattern names: they are read side by side."""
+    from sightwords.corpus.sources import expand
+
+    if not args.processes:
+        return sources
+    return [name for source in sources for name in expand(source)]
 
 
 def _detected(sources: list[str], detector: Path, path: Path, talk: Talk) -> Path:
@@ -149,16 +173,31 @@ def _detected(sources: list[str], detector: Path, path: Path, talk: Talk) -> Pat
     return path
 
 
-def _vocabulary(args: argparse.Namespace) -> Vocabulary:
+def _vocabulary(args: argparse.Namespace, sources: LanguageSources) -> Vocabulary:
     from sightwords.corpus import open_corpus
     from sightwords.text.vocabulary import Vocabulary
     from sightwords.text.vocabulary_file import load_vocabulary
 
     if args.vocabulary is not None:
         return load_vocabulary(args.vocabulary)
+    if args.processes:
+        return _counted(args, sources)
     examples = open_corpus(args.sources or args.text)
     captions = (caption for example in examples for caption in example.captions)
     return Vocabulary.of_captions(captions, size=args.vocabulary_size)
+
+
+def _counted(args: argparse.Namespace, sources: LanguageSources) -> Vocabulary:
+    """The vocabulary by several processes; a stopped run left it."""
+    from sightwords.text.vocabulary import Vocabulary
+    from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+    from sightwords.train.language_store import count_words
+
+    path = args.out / COUNTED
+    if not (args.resume and path.exists()):
+        counts = count_words(sources.captions or sources.text, processes=args.processes)
+        save_vocabulary(Vocabulary.of_counts(counts, size=args.vocabulary_size), path)
+    return load_vocabulary(path)
 
 
 def _described(args: argparse.Namespace, model: MaxEnt) -> dict[str, object]:

@@ -45,6 +45,10 @@ class Talk:
             last=report.step == report.steps,
         )
 
+    def parts(self, done: int, total: int) -> None:
+        """So many parts of the text are read."""
+        self._say(f"{done:,}/{total:,} parts of the text read", last=done == total)
+
     def tokens(self, done: int, total: int) -> None:
         """So many tokens of all epochs are done."""
         if self.first_tokens is None:  # a resumed run starts in the middle, and compiles first

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sightwords.errors import ConfigError, CorpusError, require
 from sightwords.language.maxent import MaxEnt
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.language_counts import Counted, count, merged
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences
 from sightwords.train.language_draws import noise_rows, smoothed
 from sightwords.train.language_start import check_start, pairs_of, with_weights
@@ -64,11 +66,14 @@ def fit_language(
     threads: int = 1,
     exact: bool = False,
     start: MaxEnt | None = None,
+    counted: Counted | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
     on_tokens: OnTokens | None = None,
 ) -> MaxEnt:
-    """Train on the sentences of `blocks()`, which is called once an epoch and once before.
+    """Train on the sentences of `blocks()`, which is called once an epoch.
+
+    They are counted beforehand in one more call, unless `counted` says what that would find.
 
     With `checkpoint`, a file, the state is written there after each epoch, and a run finds its
     way back to it. One thread is reproducible; more share the weights without locks. `exact`
@@ -76,7 +81,10 @@ def fit_language(
     model of the same words and features to go on from, in place of the frequencies. `on_tokens`
     is told after each block how many tokens of how many are done, all epochs counted.
     """
-    counts, bigrams = _count(blocks(), vocabulary)
+    found = counted or _count(blocks(), vocabulary)
+    counts, bigrams = found.counts, found.pairs
+    if not counts.sum():
+        raise CorpusError("no captions to train on; give a source that has some")
     identity = _identity(config, vocabulary, counts, sets)
     if start is not None:
         config = check_start(start, vocabulary, config)
@@ -146,21 +154,9 @@ def _rate(config: LanguageConfig, epoch: int) -> float:
     return config.learning_rate * (1 - done * (1 - LAST_RATE))
 
 
-def _count(
-    blocks: Iterable[Sentences], vocabulary: Vocabulary
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Occurrences of every outcome, and the different pairs of neighbours, start to end."""
-    outcomes = len(vocabulary) + 2
-    counts = np.zeros(outcomes, dtype=np.int64)
-    pairs = np.empty(0, dtype=np.int64)
-    for block in blocks:
-        counts += np.bincount(block.tokens, minlength=outcomes)
-        before = np.concatenate([[outcomes], block.tokens[:-1]]).astype(np.int64)
-        before[block.offsets[:-1]] = outcomes  # the start symbol
-        pairs = np.union1d(pairs, before * (outcomes + 1) + block.tokens)
-    if not counts.sum():
-        raise CorpusError("no captions to train on; give a source that has some")
-    return counts, pairs
+def _count(blocks: Iterable[Sentences], vocabulary: Vocabulary) -> Counted:
+    nothing = Counted.nothing(vocabulary)
+    return merged(chain([nothing], (count(block, vocabulary) for block in blocks)))
 
 
 def _start(

@@ -16,6 +16,7 @@ from sightwords.errors import InputError
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language import Blocks, EpochReport, OnTokens, fit_language
+from sightwords.train.language_counts import Counted
 from sightwords.train.language_data import (
     NO_SETS,
     AttributeSets,
@@ -24,9 +25,8 @@ from sightwords.train.language_data import (
     joined_sets,
     read_detections,
 )
-from sightwords.types import Example
+from sightwords.train.language_store import Examples, Report, store_text
 
-Examples = Callable[[], Iterable[Example]]
 KEEP_TOKENS = 100_000_000
 """Up to so many tokens (400 MB) stay in memory between epochs."""
 
@@ -104,12 +104,19 @@ def train_language(
     config: LanguageConfig,
     *,
     threads: int = 1,
+    processes: int = 1,
+    store: str | os.PathLike[str] | None = None,
     start: MaxEnt | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
     on_tokens: OnTokens | None = None,
+    on_parts: Report | None = None,
 ) -> MaxEnt:
     """Train a language model; see `fit_language` for the options.
+
+    With `store`, a folder, so many `processes` read the text once and leave it there as numbers,
+    of which one block is in memory at a time; what is there already is not read again. The
+    corpora must then be picklable, such as `functools.partial(open_corpus, "text.jsonl")`.
 
     Captions of an image that no file of word scores knows are text: they count for
     `text_weight`. An image whose detector found nothing has an empty attribute set instead.
@@ -117,13 +124,22 @@ def train_language(
     if not sources.captions and not sources.text:
         raise InputError("no captions and no text to train on; name at least one corpus")
     sets = attribute_sets_of(sources, vocabulary, config) if sources.word_scores else NO_SETS
+    blocks: Blocks = blocks_of(sources, vocabulary, sets, config)
+    counted: Counted | None = None
+    if store is not None:
+        stored = store_text(
+            store, (sources.captions, sources.text), vocabulary, config,
+            sets=sets, processes=processes, report=on_parts,
+        )  # fmt: skip
+        blocks, counted = stored, stored.counted
     return fit_language(
-        blocks_of(sources, vocabulary, sets, config),
+        blocks,
         vocabulary,
         config,
         sets=sets,
         threads=threads,
         start=start,
+        counted=counted,
         checkpoint=checkpoint,
         progress=progress,
         on_tokens=on_tokens,

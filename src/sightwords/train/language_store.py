@@ -1,0 +1,242 @@
+"""Text larger than memory: read once by several processes, kept on disk as numbers.
+
+Stage: input of section 4.1. Corpora -> parts -> word counts, added up -> a vocabulary; parts ->
+blocks of `Sentences` in a folder, with the counts and the pairs of neighbours of each part. Sums
+and unions do not depend on how a corpus is cut: vocabulary and followers are those of one pass.
+Training then reads a block at a time, so that memory does not grow with the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import multiprocessing
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightwords.config import LanguageConfig
+from sightwords.errors import ConfigError, ExternalToolError
+from sightwords.files import atomic_path, write_text
+from sightwords.text.vocabulary import Vocabulary, WordCounts
+from sightwords.train.language_counts import Counted, count, merged
+from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences, encode_blocks
+from sightwords.types import Example
+
+log = logging.getLogger(__name__)
+Examples = Callable[[], Iterable[Example]]
+Report = Callable[[int, int], None]
+R = TypeVar("R")
+RUN = 512
+"""Neighbours that stay together where a corpus is cut into parts."""
+BLOCK = 100_000
+"""Captions in a file."""
+ATTEMPTS = 3
+"""A part whose process dies is tried so often."""
+MANIFEST = "text.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Every `of`-th run of a corpus's examples, from run `number` on."""
+
+    corpus: Examples
+    number: int = 0
+    of: int = 1
+
+    def __iter__(self) -> Iterator[Example]:
+        for place, example in enumerate(self.corpus()):
+            if place // RUN % self.of == self.number:
+                yield example
+
+    def captions(self) -> Iterator[str]:
+        """All captions, one after another."""
+        return (caption for example in self for caption in example.captions)
+
+
+def parts_of(corpora: Sequence[Examples], cut: int) -> list[Part]:
+    """The corpora, each cut into so many parts.
+
+    >>> [(part.number, part.of) for part in parts_of([list], 2)]
+    [(0, 2), (1, 2)]
+    """
+    return [Part(corpus, number, cut) for corpus in corpora for number in range(cut)]
+
+
+def cut_for(corpora: Sequence[Examples], processes: int) -> int:
+    """Files are read side by side; where there are fewer than processes, all of them are cut.
+
+    >>> cut_for([list, list, list], 2), cut_for([list], 2)
+    (1, 2)
+    """
+    return 1 if len(corpora) >= processes else processes
+
+
+def count_words(corpora: Sequence[Examples], *, processes: int) -> WordCounts:
+    """Word counts of all captions: those of a single pass, in the time of a few."""
+    parts = parts_of(corpora, cut_for(corpora, processes))
+    found = _each({n: (part,) for n, part in enumerate(parts)}, _words_of, processes=processes)
+    return reduce(WordCounts.__add__, (counts for _, counts in sorted(found.items())))
+
+
+def _words_of(part: Part) -> WordCounts:
+    return WordCounts.of_captions(part.captions())
+
+
+@dataclass(frozen=True)
+class StoredText:
+    """Sentences in a folder; called, it gives them block by block, as `fit_language` asks."""
+
+    files: tuple[Path, ...]
+    counted: Counted
+    """Of all of them."""
+
+    def __call__(self) -> Iterator[Sentences]:
+        """One block after another, read from disk."""
+        for path in self.files:
+            with np.load(path, allow_pickle=False) as arrays:
+                yield Sentences(*(arrays[name] for name in _ARRAYS))
+
+
+_ARRAYS = ("tokens", "offsets", "images", "weights")
+
+
+def store_text(
+    folder: str | os.PathLike[str],
+    corpora: tuple[Sequence[Examples], Sequence[Examples]],
+    vocabulary: Vocabulary,
+    config: LanguageConfig,
+    *,
+    sets: AttributeSets = NO_SETS,
+    processes: int = 1,
+    report: Report | None = None,
+) -> StoredText:
+    """Encode captioned images and text, both in `corpora`, into a folder; parts there are kept.
+
+    report: is told how many parts of how many are done. The blocks come in an order shuffled by
+    the seed, so that captions and text take turns.
+    """
+    place = Path(folder)
+    cuts = [cut_for(some, processes) for some in corpora]
+    cuts = _agreed(place, _identity(vocabulary, config, sets, corpora), cuts)
+    kinds = zip(corpora, cuts, (sets, NO_SETS), strict=True)
+    tasks = [(part, given) for some, cut, given in kinds for part in parts_of(some, cut)]
+    ends = [place / f"part-{number:05d}.npz" for number in range(len(tasks))]
+    open_parts = {n: (part, given, ends[n]) for n, (part, given) in enumerate(tasks)}
+    todo = {n: task for n, task in open_parts.items() if not ends[n].exists()}
+    work = partial(_store_part, vocabulary=vocabulary, text_weight=config.text_weight)
+    done = (lambda count: report(len(tasks) - len(todo) + count, len(tasks))) if report else None
+    _each(todo, work, processes=processes, done=done)
+    counted, files = [], []
+    for end in ends:
+        one, blocks = _read_end(end)
+        counted.append(one)
+        files += [_block_path(end, number) for number in range(blocks)]
+    order = np.random.default_rng((config.seed, 3)).permutation(len(files))
+    return StoredText(tuple(files[i] for i in order), merged(counted))
+
+
+def _store_part(
+    part: Part, sets: AttributeSets, end: Path, *, vocabulary: Vocabulary, text_weight: float
+) -> None:
+    """Write the blocks of one part, then the file that says it is whole."""
+    counted, blocks = Counted.nothing(vocabulary), 0
+    for block in encode_blocks(part, vocabulary, sets, text_weight=text_weight, block=BLOCK):
+        with atomic_path(_block_path(end, blocks)) as temporary, temporary.open("wb") as stream:
+            arrays = {name: getattr(block, name) for name in _ARRAYS}
+            np.savez(stream, allow_pickle=False, **arrays)
+        counted, blocks = merged([counted, count(block, vocabulary)]), blocks + 1
+    with atomic_path(end) as temporary, temporary.open("wb") as stream:
+        np.savez(
+            stream, allow_pickle=False,
+            counts=counted.counts, pairs=counted.pairs, blocks=np.array(blocks),
+        )  # fmt: skip
+
+
+def _block_path(end: Path, number: int) -> Path:
+    return end.with_name(f"{end.stem}-block-{number:05d}.npz")
+
+
+def _read_end(path: Path) -> tuple[Counted, int]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return Counted(stored["counts"], stored["pairs"]), int(stored["blocks"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ConfigError(
+            f"{path}: cannot be read as encoded text ({error}); delete the file, and the text it "
+            "stands for is read again"
+        ) from error
+
+
+def _identity(
+    vocabulary: Vocabulary,
+    config: LanguageConfig,
+    sets: AttributeSets,
+    corpora: tuple[Sequence[Examples], Sequence[Examples]],
+) -> str:
+    digest = hashlib.sha256("\n".join(vocabulary.words).encode())
+    for array in (sets.offsets, sets.ids, sets.log_probs):
+        digest.update(array.tobytes())
+    digest.update(f"{config.text_weight} {[len(some) for some in corpora]}".encode())
+    return digest.hexdigest()
+
+
+def _agreed(folder: Path, identity: str, cuts: list[int]) -> list[int]:
+    """How the corpora are cut: as the folder says, if it is of this text, else as asked."""
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        write_text(manifest, json.dumps({"identity": identity, "cuts": cuts}))
+        return cuts
+    stored = json.loads(manifest.read_text(encoding="utf-8"))
+    if stored["identity"] != identity:
+        raise ConfigError(
+            f"{folder}: holds text encoded with other words, settings or corpora; go on with "
+            "those, or delete the folder to read the text again"
+        )
+    return [int(cut) for cut in stored["cuts"]]
+
+
+def _each(
+    tasks: dict[int, Any],
+    work: Callable[..., R],
+    *,
+    processes: int,
+    done: Callable[[int], None] | None = None,
+) -> dict[int, R]:
+    """`work(*task)` for every task in processes of their own; those that die are started anew."""
+    found: dict[int, R] = {}
+    for attempt in range(ATTEMPTS):
+        left = {number: task for number, task in tasks.items() if number not in found}
+        if not left:
+            break
+        if attempt:
+            log.warning("a reading process died; %d of %d parts again", len(left), len(tasks))
+        # Spawned, not forked: a fork would copy locks that threads of this process hold.
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(processes, len(left)), mp_context=spawn) as pool:
+            waiting = {pool.submit(work, *task): number for number, task in left.items()}
+            for future in as_completed(waiting):
+                if _alive(future):
+                    found[waiting[future]] = future.result()
+                    if done is not None:
+                        done(len(found))
+    if len(found) < len(tasks):
+        raise ExternalToolError(
+            f"reading processes died {ATTEMPTS} times, {len(tasks) - len(found)} of {len(tasks)} "
+            "parts are not read: most often memory is short; go on with fewer --processes and "
+            "--resume, which keeps what was read"
+        )
+    return found
+
+
+def _alive(future: Future[Any]) -> bool:
+    return not isinstance(future.exception(), BrokenProcessPool)
