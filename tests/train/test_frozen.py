@@ -152,3 +152,22 @@ def test_int8_networks_give_their_unrounded_features() -> None:
     name = under_head(model)
     [maker] = [node for node in model.graph.node if name in node.output]
     assert maker.op_type != "DynamicQuantizeLinear"
+
+
+def test_patches_get_the_new_layer_too() -> None:
+    from sightwords.runtime import Network
+    from sightwords.words.artefact import DEFAULT_DETECTOR, NETWORK_NAME
+
+    spec = DetectorSpec.load(DEFAULT_DETECTOR)
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((384, 5)).astype(np.float32)
+    network = Network(
+        with_head(open_model(DEFAULT_DETECTOR / NETWORK_NAME), weight, np.ones(5, np.float32)),
+        threads=1,
+    )
+    side = spec.input.size_px
+    found = network.run({"image": rng.standard_normal((1, 3, side, side)).astype(np.float32)})
+    assert found["patch_logits"].shape == (1, spec.grid.canvas, spec.grid.canvas, 5)
+    window = found["patch_logits"][0, 2 : 2 + spec.grid.window, 3 : 3 + spec.grid.window]
+    # A region is the mean of its patches, and the layer is linear.
+    assert found["region_logits"][0, 2, 3] == pytest.approx(window.mean(axis=(0, 1)), abs=1e-3)

@@ -9,6 +9,7 @@ float32. Works on the file alone: neither torch nor the backbone's own weights a
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from sightwords.types import FloatArray
 
 LOGITS = "region_logits"
 REGIONS = "region_features"
+HEADS = (LOGITS, "patch_logits")
+"""Outputs that the last layer makes; the second of a network that tells places."""
 
 
 def open_model(path: str | os.PathLike[str]) -> Any:
@@ -37,34 +40,42 @@ def with_regions(model: Any) -> bytes:
 
 
 def with_head(model: Any, weight: FloatArray, bias: FloatArray) -> bytes:
-    """The network with another last layer: weight (C, V), bias (V,)."""
+    """The network with another last layer: weight (C, V), bias (V,); on patches too, where the
+    network tells places by them.
+    """
     onnx = require("onnx", extra="train", purpose="training on an exported detector")
     copy = _copy(model)
     graph = copy.graph
-    found = under_head(copy)
-    rows = next(output for output in graph.output if output.name == LOGITS)
-    shape = [d.dim_param or d.dim_value for d in rows.type.tensor_type.shape.dim]
-    graph.output.remove(rows)
-    _drop_unused(graph, keep=found)
+    places = {o.name: place for place, o in enumerate(graph.output) if o.name in HEADS}
+    under = {name: under_head(copy, name) for name in places}
+    shapes = {
+        name: [d.dim_param or d.dim_value for d in graph.output[place].type.tensor_type.shape.dim]
+        for name, place in places.items()
+    }
+    for place in sorted(places.values(), reverse=True):
+        del graph.output[place]
+    _drop_unused(graph, keep=set(under.values()))
     array = onnx.numpy_helper.from_array
     graph.initializer.append(array(np.ascontiguousarray(weight, dtype=np.float32), "grafted"))
     graph.initializer.append(array(bias.astype(np.float32), "grafted_bias"))
-    graph.node.append(_node("MatMul", [found, "grafted"], ["grafted_product"]))
-    graph.node.append(_node("Add", ["grafted_product", "grafted_bias"], [LOGITS]))
-    graph.output.insert(0, _float_output(LOGITS, [*shape[:-1], len(bias)]))
+    for name, place in places.items():
+        product = f"grafted_{name}"
+        graph.node.append(_node("MatMul", [under[name], "grafted"], [product]))
+        graph.node.append(_node("Add", [product, "grafted_bias"], [name]))
+        graph.output.insert(place, _float_output(name, [*shapes[name][:-1], len(bias)]))
     data: bytes = copy.SerializeToString()
     return data
 
 
-def under_head(model: Any) -> str:
-    """Name of what the last layer multiplies: the features of the regions.
+def under_head(model: Any, output: str = LOGITS) -> str:
+    """Name of what the last layer multiplies: the features of the regions, or of patches.
 
-    Follows `region_logits` back to the first product with a stored matrix; under int8 arithmetic
+    Follows the output back to the first product with a stored matrix; under int8 arithmetic
     what it multiplies has been rounded, and the unrounded values are taken.
     """
     made_by = {name: node for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    waiting = [LOGITS]
+    waiting = [output]
     while waiting:
         node = made_by.get(waiting.pop(0))
         if node is None:
@@ -77,14 +88,14 @@ def under_head(model: Any) -> str:
             return str(node.input[0])
         waiting += list(node.input)
     raise BundleError(
-        f"the network's {LOGITS} are not a matrix times features of regions, so that its last "
+        f"the network's {output} are not a matrix times features of regions, so that its last "
         "layer cannot be replaced; train on one that sightwords train words has written"
     )
 
 
-def _drop_unused(graph: Any, keep: str) -> None:
+def _drop_unused(graph: Any, keep: Collection[str]) -> None:
     """Remove nodes, weights and shapes that neither an output nor `keep` needs."""
-    needed = {keep, *(output.name for output in graph.output)}
+    needed = {*keep, *(output.name for output in graph.output)}
     kept = []
     for node in reversed(graph.node):  # a node stands behind those it needs
         if needed.intersection(node.output):
