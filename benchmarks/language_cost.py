@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.beam import measure
-from benchmarks.language_data import BEST, Data, add_arguments, fit, load, measured
+from benchmarks.language_data import Data, add_arguments, fit, load, measured
 
 from sightwords.errors import require
 from sightwords.language.maxent import MaxEnt
@@ -51,7 +51,7 @@ def main() -> None:
 
 def costs(data: Data, images: int) -> tuple[dict[str, float], MaxEnt]:
     """Microseconds a token, milliseconds an image, megabytes."""
-    config = dataclasses.replace(BEST, epochs=2)
+    config = dataclasses.replace(data.config, epochs=2)
     started = time.perf_counter()
     model = fit(data, config, threads=1)
     training = (time.perf_counter() - started) / (config.epochs * len(data.train.tokens))

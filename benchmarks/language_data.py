@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightwords.config import PRESETS
+from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.ids import canonical_id
@@ -37,13 +37,16 @@ from sightwords.train.language_perplexity import corpus_perplexity
 from sightwords.types import Example
 
 BEST = PRESETS["default"].language
-"""The settings of the default model."""
+"""The settings of `sightwords train language`."""
+SHIPPED = LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3)
+"""Those that the model inside the package was trained with."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
     """Training and validation text with attribute sets."""
 
+    config: LanguageConfig
     vocabulary: Vocabulary
     examples: list[Example]
     train: Sentences
@@ -68,24 +71,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--half", type=int, choices=(0, 1), help="of them, by hash of the id")
     parser.add_argument("--vocabulary", type=int, default=4000, metavar="N")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--shipped", action="store_true", help="the settings of the model inside the package"
+    )
 
 
 def load(args: argparse.Namespace) -> Data:
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
+    config = SHIPPED if args.shipped else BEST
     # One corpus for each file: ids of one need not differ from those of another.
     examples = [e for name in args.train for e in open_corpus(str(args.data / name))]
     captions = (caption for example in examples for caption in example.captions)
     vocabulary = Vocabulary.of_captions(captions, size=args.vocabulary)
     if args.words:
-        found = [read_detections(path, threshold=BEST.attribute_threshold) for path in args.words]
+        found = [read_detections(path, threshold=config.attribute_threshold) for path in args.words]
         sets, kind = joined_sets(f.attribute_sets(vocabulary) for f in found), "out of fold"
     else:
         sets = drawn_detections(examples, args.held_out).attribute_sets(vocabulary)
         kind = "drawn from held-out images"
-    blocks = list(encode_blocks(examples, vocabulary, sets, text_weight=BEST.text_weight))
+    blocks = list(encode_blocks(examples, vocabulary, sets, text_weight=config.text_weight))
     for name in args.text:
         text = open_corpus(str(args.data / name))
-        blocks += encode_blocks(text, vocabulary, text_weight=BEST.text_weight)
+        blocks += encode_blocks(text, vocabulary, text_weight=config.text_weight)
     train = joined(blocks)
     print(
         f"{len(train)} captions ({(train.images >= 0).mean():.0%} with detected words), "
@@ -93,7 +100,7 @@ def load(args: argparse.Namespace) -> Data:
         f"{len(sets.ids) / max(1, len(sets)):.1f} attributes an image, {kind}"
     )
     val, val_sets = validation(args, vocabulary)
-    return Data(vocabulary, examples, train, sets, val, val_sets)
+    return Data(config, vocabulary, examples, train, sets, val, val_sets)
 
 
 def validation(

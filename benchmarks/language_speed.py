@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from benchmarks.language_data import BEST, Data, add_arguments, first_sentences, fit, load
+from benchmarks.language_data import Data, add_arguments, first_sentences, fit, load
 
 from sightwords.errors import require
 from sightwords.language.features import places
@@ -34,21 +34,22 @@ def main() -> None:
 
 def speed(data: Data, args: argparse.Namespace) -> None:
     """NCE beside plain torch and beside random access to a table of the same size."""
+    config = data.config
     counts = np.bincount(data.train.tokens, minlength=len(data.vocabulary) + 2)
     part = first_sentences(data.train, 60_000)
-    features_a_token = 3 * (BEST.noise_samples + 1)
-    shares = smoothed(counts, power=BEST.noise_power)
-    noise = noise_rows(shares, BEST)
+    features_a_token = 3 * (config.noise_samples + 1)
+    shares = smoothed(counts, power=config.noise_power)
+    noise = noise_rows(shares, config)
     rates = {}
     for threads in sorted({1, args.threads}):
-        state = new_state(np.log(shares).astype(np.float32), BEST)
+        state = new_state(np.log(shares).astype(np.float32), config)
 
         def once(epoch: int, state: Any = state, threads: int = threads) -> None:
             run_block(
                 state,
                 part,
                 data.sets,
-                BEST,
+                config,
                 noise=noise,
                 rate=0.5,
                 seed=(0, epoch),
@@ -57,7 +58,7 @@ def speed(data: Data, args: argparse.Namespace) -> None:
 
         seconds = best_of(once, 3)
         rates[threads] = len(part.tokens) / seconds
-        roof = random_access(BEST.table_bits, threads)
+        roof = random_access(config.table_bits, threads)
         print(
             f"NCE, {threads} threads: {rates[threads] / 1e6:.2f} M tokens/s, "
             f"{rates[threads] * features_a_token / 1e6:.0f} M hashed weights/s; random access "
@@ -78,8 +79,8 @@ def speed(data: Data, args: argparse.Namespace) -> None:
             f"NCE is {rates[args.threads] / plain:.0f} times as fast"
         )
     started = time.perf_counter()
-    fit(data, BEST, threads=args.threads)
-    print(f"all captions, {BEST.epochs} epochs: {time.perf_counter() - started:.0f} s")
+    fit(data, config, threads=args.threads)
+    print(f"all captions, {config.epochs} epochs: {time.perf_counter() - started:.0f} s")
 
 
 def best_of(run: Callable[[int], None], times: int) -> float:
@@ -139,8 +140,8 @@ def torch_rate(
     torch.set_num_threads(threads)
     outcomes, samples, mask = (
         len(data.vocabulary) + 2,
-        BEST.noise_samples,
-        (1 << BEST.table_bits) - 1,
+        data.config.noise_samples,
+        (1 << data.config.table_bits) - 1,
     )
     starts, targets, sets, logs = (torch.from_numpy(x) for x in unrolled(data, sentences))
     log_q = torch.from_numpy(np.log(shares)).float()
@@ -216,7 +217,7 @@ def unrolled(data: Data, text: Sentences) -> tuple[Any, ...]:
             logs.append(np.pad(scores, (0, gap)))
             words = np.where(words == word, -1, words)
     found = places(
-        np.array(history, dtype=np.int32), table_bits=BEST.table_bits, distant=False
+        np.array(history, dtype=np.int32), table_bits=data.config.table_bits, distant=False
     ).transpose(2, 0, 1)
     return (
         np.ascontiguousarray(found),

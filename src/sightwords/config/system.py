@@ -51,7 +51,14 @@ PRESETS: Mapping[str, Config] = {
             flip=True,
             weight_average=0.999,
         ),
-        language=LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3),
+        language=LanguageConfig(
+            attribute_samples=3,
+            noise_power=0.5,
+            epochs=8,
+            learning_rate=1.0,
+            first_square=12.0,
+            text_weight=0.3,
+        ),
         generation=GenerationConfig(coverage=2),
         dmsm=DmsmConfig(
             gamma=20.0,
