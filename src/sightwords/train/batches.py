@@ -78,8 +78,12 @@ class Rows:
         if self.device.type == "cuda":  # a plain copy would wait for the step before to end
             index = index.pin_memory()
         index = index.to(self.device, non_blocking=True)
-        if self.pixels is not None:
-            pixels = self.pixels[index]
-        else:
-            pixels = torch.from_numpy(self.table.pixels[rows]).to(self.device)
+        pixels = self.pixels[index] if self.pixels is not None else self._copied(rows)
         return pixels, self.content[index], self.targets[index]
+
+    def _copied(self, rows: npt.NDArray[np.int64]) -> Tensor:
+        """Rows from the disk's cache; a GPU fetches them from pinned memory while it computes."""
+        shape = (len(rows), *self.table.pixels.shape[1:])
+        copied = torch.empty(shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        np.take(self.table.pixels, rows, axis=0, out=copied.numpy(), mode="clip")
+        return copied.to(self.device, non_blocking=True)

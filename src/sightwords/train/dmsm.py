@@ -128,7 +128,8 @@ class DmsmLoop:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.network.train()
-        with draws_for(*rank_and_world(), seed=self.config.seed * 1_000_003 + self.step):
+        seed = self.config.seed * 1_000_003 + self.step
+        with draws_for(*rank_and_world(), seed=seed, device=self.device):
             loss = self._loss(self.order.rows(self.step))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

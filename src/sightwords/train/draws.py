@@ -17,24 +17,27 @@ from torch import Tensor, nn
 
 @dataclass
 class _Part:
-    """Rows `index`, `index` + `parts`, ... of the batch are being worked on."""
+    """Rows `place`, `place` + `parts`, ... of the batch are being worked on."""
 
-    index: int = 0
     parts: int = 1
+    place: Tensor | None = None
+    """(1,) on the device; a tensor, for which a compiled network is not compiled anew."""
 
 
 _PART = _Part()
 
 
 @contextmanager
-def draws_for(index: int, parts: int, *, seed: int) -> Iterator[None]:
+def draws_for(
+    index: int, parts: int, *, seed: int, device: torch.device | str = "cpu"
+) -> Iterator[None]:
     """Within it, `rand_rows` gives rows `index::parts` of what the seed gives the whole batch."""
     torch.manual_seed(seed)
-    _PART.index, _PART.parts = index, parts
+    _PART.parts, _PART.place = parts, torch.tensor([index], device=device)
     try:
         yield
     finally:
-        _PART.index, _PART.parts = 0, 1
+        _PART.parts, _PART.place = 1, None
 
 
 def rand_rows(rows: int, *shape: int, device: torch.device | str | None = None) -> Tensor:
@@ -47,12 +50,19 @@ def rand_rows(rows: int, *shape: int, device: torch.device | str | None = None) 
     >>> torch.equal(whole[1::2], second)
     True
     """
-    return torch.rand(rows * _PART.parts, *shape, device=device)[_PART.index :: _PART.parts]
+    return _mine(torch.rand(rows, _PART.parts, *shape, device=device))
 
 
 def normal_rows(rows: int, *shape: int, device: torch.device | str | None = None) -> Tensor:
     """The same, normally distributed."""
-    return torch.randn(rows * _PART.parts, *shape, device=device)[_PART.index :: _PART.parts]
+    return _mine(torch.randn(rows, _PART.parts, *shape, device=device))
+
+
+def _mine(whole: Tensor) -> Tensor:
+    """(rows, parts, ...) -> (rows, ...)."""
+    if _PART.parts == 1 or _PART.place is None:
+        return whole.squeeze(1)
+    return whole.index_select(1, _PART.place).squeeze(1)
 
 
 class RowDropout(nn.Dropout):

@@ -95,7 +95,7 @@ class TrainingLoop:
         loss = torch.zeros((), device=self.device)
         for index in range(rank, parts, world):
             waits = without_sync(self.forward, when=index + world < parts)
-            with waits, draws_for(index, parts, seed=seed):
+            with waits, draws_for(index, parts, seed=seed, device=self.device):
                 part = self._loss(self.order.rows(self.step)[index::parts])
                 part = part / self.config.accumulate
                 part.backward()  # type: ignore[no-untyped-call]

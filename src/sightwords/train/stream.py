@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import AvifImagePlugin
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -215,7 +216,11 @@ class _Chunks(IterableDataset[Chunk]):
 
     def __iter__(self) -> Iterator[Chunk]:
         worker = get_worker_info()
-        mine = self.mine if worker is None else self.mine[worker.id :: worker.num_workers]
+        mine = self.mine
+        if worker is not None:
+            mine = mine[worker.id :: worker.num_workers]
+            # There is a worker for every core; threads of each would be in each other's way.
+            AvifImagePlugin.DEFAULT_MAX_THREADS = 1
         each = self.lanes.images_a_step
         runs = [self.lanes.decoded(lane, start=self.start * each) for lane in mine]
         while True:

@@ -1,0 +1,349 @@
+"""How fast a ViT-S detector trains, how long the GPU waits for images, and how fast they come.
+
+    python benchmarks/training_speed.py coco-train-00.tar --device cuda      # all of it, 2 minutes
+    python benchmarks/training_speed.py coco-train-00.tar --device cpu --images 64 \
+        --batch-size 16 --lanes 4 --sizes 168 --seconds 2                    # a try
+    python benchmarks/training_speed.py coco-train-00.tar --device cpu --consumed 4200  # loader
+
+Two parts, for each input size:
+
+- steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
+  images (1) on the device, (2) in a decoded table, copied from pageable and from pinned memory,
+  (3) streamed from JPEG shards. The GPU's wait is what a step takes longer than in (1).
+- loader: images/s of the stream alone on all cores, and a second of CPU time, from JPEG and from
+  AVIF shards, beside what the step of (1) consumes; and single decoders likewise.
+
+The shards' images, brought to the stored size (8/7 of the input), are written into as many shards
+as there are lanes, as JPEG (quality 90) and AVIF (quality 60); all files are in the page cache.
+Weights are random, which cost the same time. What is not installed is said and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import json
+import os
+import platform
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import AvifImagePlugin, Image
+
+from sightwords.config import PRESETS, WordsConfig
+from sightwords.corpus import open_corpus
+from sightwords.images import decode, resize
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
+from sightwords.train.batches import Onwards, Order, Rows
+from sightwords.train.detector import new_network, stored_px
+from sightwords.train.labels import caption_targets
+from sightwords.train.loop import TrainingLoop
+from sightwords.train.stream import Lanes, ShardStream
+from sightwords.train.stream_index import shard_index
+from sightwords.train.table import ImageTable
+from sightwords.types import Example
+
+WORDS = Path(__file__).parent.parent / "src/sightwords/default_bundle/words/vocabulary.json"
+WARM_UP = 4
+Encoder = dict[str, Any]
+FORMS: dict[str, Encoder] = {
+    "jpg": {"format": "JPEG", "quality": 90},
+    "avif": {"format": "AVIF", "quality": 60, "speed": 8},
+}
+
+
+def main() -> None:
+    args = arguments()
+    started = time.perf_counter()
+    print(f"machine: {machine(args.device)}")
+    examples = list(islice(open_corpus(args.shards), args.images))
+    found: dict[str, Any] = {"machine": machine(args.device)}
+    with tempfile.TemporaryDirectory() as folder:
+        for size_px in args.sizes:
+            found[str(size_px)] = measured(args, examples, size_px, Path(folder) / str(size_px))
+    print(f"{time.perf_counter() - started:.0f} s in all")
+    if args.out:
+        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(
+    args: argparse.Namespace, examples: list[Example], size_px: int, folder: Path
+) -> dict[str, Any]:
+    """Both parts at one input size."""
+    config = replace(
+        PRESETS["default"].words, batch_size=args.batch_size, lanes=args.lanes, epochs=10_000
+    )
+    vocabulary = load_vocabulary(WORDS)
+    network = new_network(config, len(vocabulary), weights=None, size_px=size_px)
+    side_px = stored_px(network.backbone.input, config)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pixels = np.stack(list(pool.map(lambda e: at_side(e, side_px), examples)))
+        for form, options in FORMS.items():
+            encoded = list(pool.map(lambda p, o=options: written(p, o), pixels))
+            write_shards(folder / form, form, encoded, examples, args.lanes)
+    sizes = {form: mean_bytes(folder / form, len(examples)) for form in FORMS}
+    print(
+        f"\n## {size_px} px: {len(examples)} images of {side_px} px, JPEG {sizes['jpg'] / 1e3:.1f} "
+        f"kB, AVIF {sizes['avif'] / 1e3:.1f} kB, made in {time.perf_counter() - began:.0f} s"
+    )
+    table = ImageTable(
+        pixels=on_disk(pixels, folder / "pixels.raw"),
+        content=np.full((len(pixels), 2), side_px, dtype=np.int32),
+        ids=tuple(e.id for e in examples),
+        captions=tuple(e.captions for e in examples),
+        resize="square",
+    )
+    targets = caption_targets(table.captions, vocabulary)
+    lanes = stream_lanes(folder, vocabulary, config, side_px)
+    steps: dict[str, dict[str, float]] = {}
+    consumed = args.consumed
+    if consumed is None:
+        loop = TrainingLoop(
+            network, table, targets, config, device=args.device, compile_network=args.compile
+        )
+        steps = step_speeds(args, loop, table, targets, lanes.get("jpg"))
+        consumed = steps["on the device"]["images_per_second"]
+    loaders = loader_speeds(args, lanes, consumed)
+    decoders = decoder_speeds(folder, args.seconds / 3)
+    return {"steps": steps, "loader": loaders, "decoders": decoders, "bytes": sizes}
+
+
+def stream_lanes(
+    folder: Path, vocabulary: Vocabulary, config: WordsConfig, side_px: int
+) -> dict[str, Lanes]:
+    """The shards of each form, where webdataset is there to stream them."""
+    if importlib.util.find_spec("webdataset") is None:
+        print("webdataset is not installed: streaming is left out (pip install webdataset)")
+        return {}
+    return {
+        form: Lanes(
+            shard_index([str(folder / form / "*.tar")], folder / form),
+            vocabulary, config, side_px=side_px, resize="square",
+        )
+        for form in FORMS
+    }  # fmt: skip
+
+
+def step_speeds(
+    args: argparse.Namespace,
+    loop: TrainingLoop,
+    table: ImageTable,
+    targets: Any,
+    lanes: Lanes | None,
+) -> dict[str, dict[str, float]]:
+    """Whole steps, by where the images come from."""
+    device = loop.device
+    resident = Rows(table, targets, device)
+    if resident.pixels is None:
+        resident.pixels = torch.from_numpy(np.array(table.pixels)).to(device)
+    copied = Rows(table, targets, device)
+    copied.pixels = None
+    pageable = Pageable(table, targets, device)
+    pageable.pixels = None
+    sources: dict[str, Any] = {
+        "on the device": resident,
+        "table, pageable memory": pageable,
+        "table, pinned memory": copied,
+    }
+    if lanes is not None:
+        for workers in args.workers:
+            stream = ShardStream(lanes, device=str(device), workers=workers)
+            sources[f"JPEG shards, {stream.workers} workers"] = stream
+    found: dict[str, dict[str, float]] = {}
+    print("| images | images/s | ms a step | GPU waits |\n|---|---|---|---|")
+    for name, rows in sources.items():
+        loop.rows, loop.step = rows, 0
+        loop.order = (
+            Onwards(len(table), loop.batch_size)
+            if isinstance(rows, ShardStream)
+            else Order(len(table), loop.batch_size, 0)
+        )
+        seconds = seconds_a_step(loop, args.seconds)
+        best = found.get("on the device", {}).get("seconds_a_step", seconds)
+        wait = max(0.0, 1 - best / seconds)
+        speed = loop.batch_size / seconds
+        found[name] = {"images_per_second": speed, "seconds_a_step": seconds, "wait": wait}
+        print(f"| {name} | {speed:,.0f} | {1e3 * seconds:.1f} | {100 * wait:.1f} % |", flush=True)
+    return found
+
+
+class Pageable(Rows):
+    """Rows as they were copied before they were pinned: the copy waits for the step before."""
+
+    def _copied(self, rows: Any) -> torch.Tensor:
+        return torch.from_numpy(self.table.pixels[rows]).to(self.device)
+
+
+def seconds_a_step(loop: TrainingLoop, seconds: float) -> float:
+    """The mean, after a few steps that compile and fill buffers."""
+    for _ in range(WARM_UP):
+        loop.advance()
+    wait_for(loop.device)
+    began = time.perf_counter()
+    for steps in count(1):
+        loop.advance()
+        # Looked at seldom: a GPU is told of steps ahead of time, and must not run dry.
+        if steps % 8 == 0 or loop.device.type == "cpu":
+            if steps % 32 == 0:
+                wait_for(loop.device)
+            if time.perf_counter() - began > seconds and steps > 1:
+                break
+    wait_for(loop.device)
+    return (time.perf_counter() - began) / steps
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def loader_speeds(
+    args: argparse.Namespace, lanes: dict[str, Lanes], consumed: float
+) -> dict[str, float]:
+    """The stream alone: nothing is trained."""
+    found = {}
+    cores = os.cpu_count() or 1
+    if lanes:
+        print(f"\n| loader alone | images/s | times the step's {consumed:,.0f} |\n|---|---|---|")
+    for form, one in lanes.items():
+        for workers in (min(cores, args.lanes), 0):
+            speed = stream_speed(ShardStream(one, workers=workers), args.seconds)
+            label = f"{form}, {workers} workers on {cores} cores" if workers else f"{form}, a core"
+            found[label] = speed
+            print(f"| {label} | {speed:,.0f} | {speed / consumed:.2f} |", flush=True)
+    return found
+
+
+def stream_speed(stream: ShardStream, seconds: float) -> float:
+    """Images a second; without workers, a second of this process' own CPU time."""
+    clock = time.perf_counter if stream.workers else time.process_time
+    size = stream.lanes.config.batch_size
+    if not stream.workers:
+        AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # as workers have it
+    began, images = 0.0, 0
+    for step in count():
+        stream.take(np.arange(step * size, (step + 1) * size))
+        if step == 4 * WARM_UP:  # what the workers had ready is used up
+            began = clock()
+        elif step > 4 * WARM_UP:
+            images += size
+            if clock() - began > seconds:
+                break
+    return images / (clock() - began)
+
+
+def decoder_speeds(folder: Path, seconds: float) -> dict[str, float]:
+    """Bytes -> RGB pixels on one core, nothing else."""
+    found = {}
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
+    print("\n| decoder, one core | images/s |\n|---|---|")
+    for name, form, decoder in decoders():
+        shards = sorted((folder / form).glob("*.tar"))
+        images = [e.image.data for e in open_corpus([str(shards[0])]) if e.image is not None]
+        blobs = [data for data in images if data is not None]
+        began = time.process_time()  # what others do on this machine does not count
+        for done in count(1):
+            decoder(blobs[done % len(blobs)])
+            if time.process_time() - began > seconds:
+                break
+        found[name] = done / (time.process_time() - began)
+        print(f"| {name} | {found[name]:,.0f} |", flush=True)
+    return found
+
+
+def decoders() -> Iterator[tuple[str, str, Callable[[bytes], object]]]:
+    """Ours (Pillow with its checks) and others that are installed."""
+    yield "sightwords.images.decode, JPEG", "jpg", decode
+    yield "Pillow alone, JPEG", "jpg", lambda data: Image.open(io.BytesIO(data)).load()
+    if importlib.util.find_spec("simplejpeg"):
+        simplejpeg: Any = importlib.import_module("simplejpeg")
+        yield "simplejpeg (libjpeg-turbo), JPEG", "jpg", simplejpeg.decode_jpeg
+    if importlib.util.find_spec("imagecodecs"):
+        imagecodecs: Any = importlib.import_module("imagecodecs")
+        yield "imagecodecs, JPEG", "jpg", imagecodecs.jpeg8_decode
+        yield "imagecodecs, AVIF", "avif", lambda d: imagecodecs.avif_decode(d, numthreads=1)
+    yield "sightwords.images.decode, AVIF", "avif", decode
+
+
+def at_side(example: Example, side_px: int) -> Any:
+    assert example.image is not None
+    return np.asarray(resize(decode(example.image), (side_px, side_px), resample="bicubic"))
+
+
+def written(pixels: Any, options: Encoder) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, **options)
+    return stream.getvalue()
+
+
+def write_shards(
+    folder: Path, form: str, images: list[bytes], examples: list[Example], shards: int
+) -> None:
+    """Webdataset shards with the captions beside the images."""
+    folder.mkdir(parents=True)
+    for shard in range(shards):
+        with tarfile.open(folder / f"{shard:03d}.tar", "w") as tar:
+            for place in range(shard, len(images), shards):
+                said = json.dumps({"captions": examples[place].captions}).encode()
+                for ending, data in ((form, images[place]), ("json", said)):
+                    member = tarfile.TarInfo(f"{place:06d}.{ending}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+
+def mean_bytes(folder: Path, images: int) -> float:
+    return sum(path.stat().st_size for path in folder.glob("*.tar")) / images
+
+
+def on_disk(pixels: Any, path: Path) -> Any:
+    pixels.tofile(path)
+    return np.memmap(path, dtype=np.uint8, mode="r", shape=pixels.shape)
+
+
+def machine(device: str) -> str:
+    name = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), name)
+    gpu = f", {torch.cuda.get_device_name()}" if device.startswith("cuda") else ""
+    return f"{name}, {os.cpu_count()} cores{gpu}, torch {torch.__version__}"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("shards", nargs="+", help="captioned images, of which the first are used")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--images", type=int, default=1024)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[224, 336])
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--lanes", type=int, default=16)
+    parser.add_argument("--workers", type=int, nargs="+", help="of the streamed steps")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+    parser.add_argument(
+        "--consumed", type=float, help="images/s of a step, measured earlier: the loader alone"
+    )
+    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=None)
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    args = parser.parse_args()
+    cores = os.cpu_count() or 1
+    args.workers = args.workers or sorted({max(1, cores // 4), min(cores, args.lanes)})
+    args.compile = args.device.startswith("cuda") if args.compile is None else args.compile
+    return args
+
+
+if __name__ == "__main__":
+    main()
