@@ -14,20 +14,26 @@ from sightwords.samples import sample_paths
 from sightwords.words.detector import Detector, pool
 from sightwords.words.heatmap import detected_heatmap
 
-SHOWN = (("astronaut", "flag"), ("astronaut", "orange"), ("cat", "green"), ("coffee", "cup"))
-HEIGHT, GAP = 400, 12
+SHOWN = (
+    ("coffee", "cup"),  # a noun
+    ("cat", "looking"),  # a verb
+    ("coffee", "wooden"),  # an adjective
+    ("coffee", "spoon"),  # a small thing
+    ("photographer", "camera"),  # a held thing
+    ("photographer", "drinking"),  # a failure
+)
+COLUMNS, WIDTH, HEIGHT, GAP = 3, 420, 340, 12
 
 
 def main() -> None:
-    """Draw one map a word, side by side."""
+    """Draw one map a word, in rows."""
     detector = Detector.load()
     pictures = [_map(detector, photograph, word) for photograph, word in SHOWN]
-    width = sum(p.width for p in pictures) + GAP * (len(pictures) - 1)
-    sheet = Image.new("RGB", (width, HEIGHT), "white")
-    left = 0
-    for picture in pictures:
-        sheet.paste(picture, (left, 0))
-        left += picture.width + GAP
+    rows = -(-len(pictures) // COLUMNS)
+    sheet = Image.new("RGB", (COLUMNS * (WIDTH + GAP), rows * (HEIGHT + GAP)), "white")
+    for i, picture in enumerate(pictures):
+        left, top = i % COLUMNS * (WIDTH + GAP), i // COLUMNS * (HEIGHT + GAP)
+        sheet.paste(picture, (left + (WIDTH - picture.width) // 2, top))
     sheet.save(Path(__file__).parent / "images" / "words.jpg", quality=85, optimize=True)
 
 
@@ -37,7 +43,8 @@ def _map(detector: Detector, photograph: str, word: str) -> Image.Image:
     index = detector.vocabulary.index(word)
     (detected,) = detector.describe(pool(regions), regions, [index]).words
     picture = detected_heatmap(image, regions, index, detected)
-    return picture.resize((round(picture.width * HEIGHT / picture.height), HEIGHT))
+    shrink = min(WIDTH / picture.width, HEIGHT / picture.height)
+    return picture.resize((round(picture.width * shrink), round(picture.height * shrink)))
 
 
 if __name__ == "__main__":
