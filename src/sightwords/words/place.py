@@ -79,6 +79,11 @@ def patch_maps(patches: Patches, chosen: Sequence[int]) -> FloatArray:
     attention = np.where(inside, patches.attention[..., None], np.float32(0))
     masked = probs * np.sqrt(attention / attention.max())
     maps = np.where(_has_its_share(probs, attention), masked, probs)
+    return smoothed(maps)
+
+
+def smoothed(maps: FloatArray) -> FloatArray:
+    """(rows, columns, n) by the binomial along rows and columns; zeros beyond the edges."""
     down, across = (_smoothing(count) for count in maps.shape[:2])
     smooth: FloatArray = np.einsum("ab,bcn,cd->adn", down, maps, across, optimize=True)
     return smooth

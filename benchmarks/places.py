@@ -1,0 +1,126 @@
+"""What each step of `words.place` does for where words are found; things and surroundings.
+
+    python benchmarks/places.py DETECTOR --images coco-val-00.tar --boxes instances_train2017.json
+
+The pointing game of `localisation.py`, one row a map: that of the regions, that of the patches as
+they come, smoothed, with the attention for every word, and with the attention for words that have
+their share of it, which is the one that is kept. `around` is the share of pairs of an image and a
+word for what lies around things (sky, grass, street), said of it in a caption, whose peak lies in
+the box of a person, an animal or a vehicle: few is good.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from localisation import (  # type: ignore[import-not-found]
+    GROUPS,
+    Boxes,
+    Pair,
+    inside,
+    judged,
+    read_boxes,
+    share,
+    targets,
+)
+from sightwords.corpus import open_corpus
+from sightwords.evaluate.grid import Grid
+from sightwords.images import decode
+from sightwords.metrics.word_ap import CAPTIONS
+from sightwords.text.ptb import tokenize_all
+from sightwords.types import Example, FloatArray, RegionScores
+from sightwords.words.boxes import peak_points
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import sigmoid
+from sightwords.words.place import patch_maps, places, smoothed
+
+AROUND = (
+    "sky grass field snow beach ocean water wall floor street road sand trees mountain mountains "
+    "clouds hill lake river sidewalk ground dirt"
+)
+MOVING = ",".join(GROUPS[group] for group in ("people", "animals", "vehicles")).split(",")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("detector", type=Path)
+    parser.add_argument("--images", nargs="+", required=True, help="captioned shards")
+    parser.add_argument("--boxes", type=Path, required=True)
+    parser.add_argument("--limit", type=int, help="the first N images that have boxes")
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    boxes = read_boxes(args.boxes)
+    corpus = [e for e in open_corpus(args.images) if boxes.get(e.id)][: args.limit]
+    detector = Detector.load(args.detector, threads=args.threads, calibrated=False)
+    things: dict[str, list[Pair]] = defaultdict(list)
+    around: dict[str, list[bool]] = defaultdict(list)
+    for example in corpus:
+        play(detector, example, boxes[example.id], things, around)
+    print(table(things, around, images=len(corpus)).markdown())
+
+
+def play(
+    detector: Detector,
+    example: Example,
+    boxes: Boxes,
+    things: dict[str, list[Pair]],
+    around: dict[str, list[bool]],
+) -> None:
+    """Add the pairs of one image to those of each map."""
+    assert example.image is not None
+    said = {token for tokens in tokenize_all(example.captions[:CAPTIONS]) for token in tokens}
+    known = set(detector.vocabulary.words)
+    moving = [box for label in MOVING for box in boxes.get(label, ())]
+    outside = sorted(said & set(AROUND.split()) & known) if moving else []
+    wanted = [*(w for w in targets(example.captions, boxes) if w in known), *outside]
+    if not wanted:
+        return
+    regions = detector(decode(example.image), name=example.id)
+    chosen = [detector.vocabulary.index(word) for word in wanted]
+    for name, points in variants(regions, chosen):
+        found = {w: (float(x), float(y)) for w, (x, y) in zip(wanted, points, strict=True)}
+        things[name] += judged(found, example, boxes)
+        around[name] += [inside(*found[word], moving) for word in outside]
+
+
+def variants(regions: RegionScores, chosen: Sequence[int]) -> Iterator[tuple[str, FloatArray]]:
+    """Name and peaks (n, 2) of each map."""
+    patches = regions.patches
+    if patches is None:
+        raise SystemExit("the detector gives no patches; see: sightwords train places --help")
+    yield "regions", places(replace(regions, patches=None), chosen).points()
+    probs = sigmoid(patches.logits[..., list(chosen)])
+    maps = {
+        "patches": probs,
+        "smoothed": smoothed(probs),
+        "attention for all words": smoothed(probs * np.sqrt(patches.attention[..., None])),
+        "attention for words with their share": patch_maps(patches, chosen),
+    }
+    for name, values in maps.items():
+        yield name, peak_points(values, patches.corners)
+
+
+def table(things: dict[str, list[Pair]], around: dict[str, list[bool]], *, images: int) -> Grid:
+    """One row a map."""
+    rows = []
+    for name, pairs in things.items():
+        small = [p for p in pairs if p.small]
+        on_things = f"{100 * float(np.mean(around[name])):.1f}" if around[name] else ""
+        rows.append((name, f"{share(pairs, 'hit'):.1f}", f"{share(small, 'hit'):.1f}", on_things))
+    first = next(iter(things), "")
+    counts = (str(len(things[first])), "", str(len(around[first])))
+    rows.append(("number of pairs", *counts))
+    columns = ("map", "things, %", "small, %", "around, %")
+    return Grid(columns, tuple(rows), title=f"{images} images")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""benchmarks/places.py: each step's map, on patches worked out by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from sightwords.images import patch_regions, region_boxes
+from sightwords.types import Patches, RegionScores
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = None
+    for name in ("localisation", "places"):
+        spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+    assert module is not None
+    return module
+
+
+def _seen() -> RegionScores:
+    """A field with a sure patch in a corner, and a dog in the middle that is looked at."""
+    cells = region_boxes(16, 16, window=1, stride=1, canvas=16).corners.astype(np.float32)
+    logits = np.full((16, 16, 1), 0.5, dtype=np.float32)
+    logits[1, 1], logits[6:10, 6:10] = 5, 0.0
+    attention = np.full((16, 16), 0.001, dtype=np.float32)
+    attention[6:10, 6:10] = 0.05
+    probs = np.zeros((12, 12, 1), dtype=np.float32)
+    probs[11, 11] = 0.5
+    corners = patch_regions().corners.astype(np.float32)
+    return RegionScores(probs, corners, patches=Patches(logits, attention, cells))
+
+
+def test_each_step_moves_the_peak_as_it_should(script: ModuleType) -> None:
+    found = {name: (16 * points[0]).tolist() for name, points in script.variants(_seen(), [0])}
+    assert found["regions"] == pytest.approx([13.5, 13.5])
+    assert found["patches"] == pytest.approx([1.5, 1.5])
+    assert 6 <= found["attention for all words"][0] <= 10  # a field is drawn to the dog
+    kept = found["attention for words with their share"]
+    assert kept == pytest.approx(found["smoothed"])  # and here it is not
+    assert not 6 <= kept[0] <= 10
+
+
+def test_a_detector_without_patches_is_named(script: ModuleType) -> None:
+    regions = RegionScores(np.zeros((12, 12, 1), np.float32))
+    with pytest.raises(SystemExit, match="sightwords train places"):
+        next(iter(script.variants(regions, [0])))
