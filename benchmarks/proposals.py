@@ -35,7 +35,13 @@ from sightwords.images import decode
 from sightwords.types import Box, Example
 from sightwords.words.detector import pool
 from sightwords.words.proposal_detector import ProposalDetector
-from sightwords.words.proposals import Method, propose, read_proposals, write_proposals
+from sightwords.words.proposals import (
+    WORK_SIDE_PX,
+    Method,
+    propose,
+    read_proposals,
+    write_proposals,
+)
 
 HALVES = {"half0": (0,), "half1": (1,), "all": (0, 1)}
 COUNTS = (1, 10, 50, 100, 200)
@@ -51,20 +57,20 @@ def main() -> None:
 def run_search(args: argparse.Namespace, examples: Sequence[Example]) -> None:
     started = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(args.workers) as workers:
-        tasks = ((e, args.method, args.boxes) for e in examples)
+        tasks = ((e, args.method, args.boxes, args.side_px) for e in examples)
         found = reported(workers.imap(search, tasks, chunksize=8), len(examples))
         count = write_proposals(args.out, found)
     each = 1000 * (time.perf_counter() - started) * args.workers / max(count, 1)
     print(f"{count} images, {each:.0f} ms each of {args.workers} processes")
 
 
-def search(task: tuple[Example, Method, int]) -> Found:
-    example, method, limit = task
+def search(task: tuple[Example, Method, int, int]) -> Found:
+    example, method, limit, side_px = task
     assert example.image is not None
     import cv2
 
     cv2.setNumThreads(1)
-    return example.id, propose(decode(example.image), method=method, limit=limit)
+    return example.id, propose(decode(example.image), method=method, limit=limit, side_px=side_px)
 
 
 def reported(found: Iterator[Found], total: int) -> Iterator[Found]:
@@ -148,6 +154,9 @@ def arguments() -> argparse.Namespace:
         "--method", choices=("edge_boxes", "selective_search"), default="edge_boxes"
     )
     searching.add_argument("--boxes", type=int, default=100, help="at most, an image")
+    searching.add_argument(
+        "--side-px", type=int, default=WORK_SIDE_PX, help="longer side, for the search"
+    )
     searching.add_argument("--workers", type=int, default=2)
     searching.add_argument("--out", type=Path, required=True)
     searching.set_defaults(run=run_search)
