@@ -42,7 +42,7 @@ from sightwords.corpus.sources import expand
 
 SHARD_IMAGES = 1000
 TICKS = os.sysconf("SC_CLK_TCK")
-SAMPLE_SECONDS = 0.25
+SAMPLE_SECONDS = 1.0
 KEEP_SECONDS = 5.0
 
 
@@ -292,6 +292,7 @@ def watch(root: int, seen: dict[int, Process], moment: tuple[float, int] | None)
                 pages = int(stat[21])
                 rss = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
                 seen[pid].rss_mb.append((*moment, rss))
+                seen[pid].role = role(pid, root)  # Ray names its processes when they have work
         except (OSError, IndexError):
             continue  # it has ended meanwhile
 
@@ -315,7 +316,7 @@ def role(pid: int, root: int) -> str:
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     if pid == root:
         return "driver"
-    return "worker" if "spawn_main" in command else command[:60]
+    return "worker" if "spawn_main" in command or "Captioning" in command else command[:60]
 
 
 def arguments() -> argparse.Namespace:

@@ -15,9 +15,10 @@ from sightwords.batch.workers import THREADS
 from sightwords.errors import SightwordsError, require
 
 CONNECT_SECONDS = 5.0
-_QUIET = {
+_VARIABLES = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",  # its C++ side would write to stderr what it mends itself
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anybody
+    "RAY_worker_niceness": "0",  # of a cluster that is started here: as the local engine
 }
 
 
@@ -33,26 +34,36 @@ def require_ray() -> Any:
 def connected(ray: Any, address: str | None) -> Iterator[None]:
     """Join a cluster, or start one on this machine; one that was joined before is used as it is."""
     joined = ray.is_initialized()
-    if not joined:
-        _join(ray, address or os.environ.get("RAY_ADDRESS") or "local")
-    context = ray.data.DataContext.get_current()
-    before = {name: getattr(context, name) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
-        setattr(context, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(context, name, value)
+    with _unless_set(_VARIABLES):
         if not joined:
-            ray.shutdown()
+            _join(ray, address or os.environ.get("RAY_ADDRESS") or "local")
+        try:
+            with _set(ray.data.DataContext.get_current(), _SETTINGS):
+                yield
+        finally:
+            if not joined:
+                ray.shutdown()
 
 
 _SETTINGS = {
     "target_max_block_size": 1,  # a slice a block: any actor may have it
     "enable_progress_bars": False,
     "print_on_execution_start": False,
+    "memory_usage_poll_interval_s": None,  # would walk through an actor's memory every second
 }
+
+
+@contextmanager
+def _set(context: Any, settings: dict[str, Any]) -> Iterator[None]:
+    """Ray Data's settings for a while; one that this version of it lacks is left out."""
+    known = {name: getattr(context, name) for name in settings if hasattr(context, name)}
+    for name in known:
+        setattr(context, name, settings[name])
+    try:
+        yield
+    finally:
+        for name, value in known.items():
+            setattr(context, name, value)
 
 
 def _join(ray: Any, address: str) -> None:
@@ -61,13 +72,12 @@ def _join(ray: Any, address: str) -> None:
         if host and port.isdecimal():  # Ray itself would try for a minute
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         logging.getLogger("ray.data").setLevel(logging.ERROR)
-        with _unless_set(_QUIET):
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                **({"include_dashboard": False} if address == "local" else {}),
-            )
+        ray.init(
+            address=address,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({"include_dashboard": False} if address == "local" else {}),
+        )
     except (OSError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split())
         raise SightwordsError(
