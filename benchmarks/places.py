@@ -7,11 +7,17 @@ they come, smoothed, with the attention for every word, and with the attention f
 their share of it, which is the one that is kept. `around` is the share of pairs of an image and a
 word for what lies around things (sky, grass, street), said of it in a caption, whose peak lies in
 the box of a person, an animal or a vehicle: few is good.
+
+    python benchmarks/places.py DETECTOR --against OLDER_DETECTOR
+
+What it costs: processor time of one thread from the file to calibrated words, the two in turn on
+the sample photographs, which a busy machine disturbs little.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +39,7 @@ from sightwords.corpus import open_corpus
 from sightwords.evaluate.grid import Grid
 from sightwords.images import decode
 from sightwords.metrics.word_ap import CAPTIONS
+from sightwords.samples import sample_paths
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import Example, FloatArray, RegionScores
 from sightwords.words.boxes import peak_points
@@ -52,11 +59,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("detector", type=Path)
-    parser.add_argument("--images", nargs="+", required=True, help="captioned shards")
-    parser.add_argument("--boxes", type=Path, required=True)
+    parser.add_argument("--images", nargs="+", help="captioned shards")
+    parser.add_argument("--boxes", type=Path)
+    parser.add_argument("--against", type=Path, metavar="DETECTOR", help="compare times instead")
     parser.add_argument("--limit", type=int, help="the first N images that have boxes")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    if args.against is not None:
+        print(times(args.against, args.detector).markdown())
+        return
+    if not args.images or args.boxes is None:
+        parser.error("give --images and --boxes, or --against")
     boxes = read_boxes(args.boxes)
     corpus = [e for e in open_corpus(args.images) if boxes.get(e.id)][: args.limit]
     detector = Detector.load(args.detector, threads=args.threads, calibrated=False)
@@ -120,6 +133,23 @@ def table(things: dict[str, list[Pair]], around: dict[str, list[bool]], *, image
     rows.append(("number of pairs", *counts))
     columns = ("map", "things, %", "small, %", "around, %")
     return Grid(columns, tuple(rows), title=f"{images} images")
+
+
+def times(older: Path, newer: Path, *, rounds: int = 12) -> Grid:
+    """Milliseconds of processor time a photograph, and the median of the differences."""
+    detectors = [Detector.load(path, threads=1) for path in (older, newer)]
+    spent: list[list[float]] = []
+    for photograph in [*sample_paths()] * (rounds + 1):
+        spent.append([])
+        for detector in detectors:
+            start = time.thread_time()
+            detector.words(photograph)
+            spent[-1].append(1e3 * (time.thread_time() - start))
+    taken = np.array(spent[len(spent) // (rounds + 1) :])  # without the first round
+    middle = [*np.median(taken, axis=0), np.median(taken[:, 1] - taken[:, 0])]
+    row = ("median", *(f"{value:.1f}" for value in middle))
+    names = (older.name, newer.name, "difference")
+    return Grid(("CPU ms", *names), (row,), title=f"{len(taken)} runs of each, one thread")
 
 
 if __name__ == "__main__":
