@@ -127,13 +127,14 @@ def stream_lanes(
     if importlib.util.find_spec("webdataset") is None:
         print("webdataset is not installed: streaming is left out (pip install webdataset)")
         return {}
+    began = time.process_time()
+    indices = {form: shard_index([str(folder / form / "*.tar")], folder / form) for form in FORMS}
+    speed = sum(map(len, indices.values())) / (time.process_time() - began)
+    print(f"index of the shards: {speed:,.0f} images a second of CPU time")
     return {
-        form: Lanes(
-            shard_index([str(folder / form / "*.tar")], folder / form),
-            vocabulary, config, side_px=side_px, resize="square",
-        )
-        for form in FORMS
-    }  # fmt: skip
+        form: Lanes(index, vocabulary, config, side_px=side_px, resize="square")
+        for form, index in indices.items()
+    }
 
 
 def step_speeds(

@@ -98,8 +98,10 @@ def test_two_processes_learn_what_one_learns(runs: Path, job: str) -> None:
     one, two = _losses(runs, f"{job}-1"), _losses(runs, f"{job}-2")
     assert len(one) == len(two) >= 6
     assert one[-1] < one[0]
+    apart = _largest_difference(runs, f"{job}-1", f"{job}-2")
+    print(f"{job}: loss {np.abs(np.divide(two, one) - 1).max():.1e}, weights {apart:.1e}")
     np.testing.assert_allclose(two, one, rtol=LOSS)
-    assert _largest_difference(runs, f"{job}-1", f"{job}-2") < WEIGHT
+    assert apart < WEIGHT
 
 
 @pytest.mark.parametrize("world", [1, 2])
