@@ -69,6 +69,8 @@ def cluster() -> Iterator[Any]:
 
     # A dead node is noticed in seconds rather than half a minute.
     health = {"health_check_period_ms": 1000, "health_check_failure_threshold": 5}
+    variables = pytest.MonkeyPatch()
+    variables.setenv("RAY_worker_niceness", "0")  # else it waits for all else on the machine
     started = utilities.Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 1, "_system_config": health, "include_dashboard": False},
@@ -77,6 +79,7 @@ def cluster() -> Iterator[Any]:
     yield started
     ray.shutdown()
     started.shutdown()
+    variables.undo()
 
 
 def _options(out: Path, bundle: Path, **more: Any) -> ClusterOptions:
