@@ -31,7 +31,7 @@ from benchmarks.language_data import (
     measured,
 )
 
-from sightwords.config import LanguageConfig
+from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
 from sightwords.language.features import count_collisions
 from sightwords.train.language_data import encode_blocks, joined, read_detections
@@ -91,8 +91,8 @@ def exact(data: Data, args: argparse.Namespace) -> None:
         "exact gradient": dataclasses.replace(
             config, learning_rate=1.0, first_square=3.0, epochs=4
         ),
-        "NCE, unigram noise": dataclasses.replace(
-            config, learning_rate=4.0, first_square=3200.0, epochs=32
+        "NCE, unigram noise, preset paper": dataclasses.replace(
+            PRESETS["paper"].language, table_bits=22
         ),
         "NCE, noise by frequency to the power .75": dataclasses.replace(slow, noise_power=0.75),
         "NCE, to the power .5": dataclasses.replace(slow, noise_power=0.5),
