@@ -122,6 +122,7 @@ def test_the_index_knows_what_was_held_out(
     seen = [name for lane in range(4) for name in _ids(lanes, lane, 0, 60)]
     assert not set(seen) & set(index.held_out)
     assert len(set(seen)) == 33
+    assert shard_index([pattern], tmp_path / "other", hold_out=7, workers=2) == index
     with pytest.raises(CorpusError, match="cannot hold out 40 of 40 images"):
         shard_index([pattern], tmp_path, hold_out=40)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from sightwords.config import Config, WordsConfig
+from sightwords.corpus.parallel import default_workers
 from sightwords.errors import ConfigError, MissingExtraError, require
 from sightwords.files import atomic_path
 from sightwords.text.pos import coarse_pos
@@ -71,7 +72,13 @@ def train_detector(
         images: ImageTable | ShardStream
         if stream:
             index = first_then_others(
-                lambda: shard_index(sources, work, hold_out=hold_out, progress=table_progress)
+                lambda: shard_index(
+                    sources,
+                    work,
+                    hold_out=hold_out,
+                    workers=default_workers() if workers is None else workers,
+                    progress=table_progress,
+                )
             )
             vocabulary = vocabulary or index_vocabulary(index, size=words)
             lanes = streamed_lanes(index, vocabulary, config, spec)

@@ -14,7 +14,9 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from sightwords.corpus import open_corpus
@@ -67,13 +69,14 @@ def shard_index(
     cache: str | os.PathLike[str],
     *,
     hold_out: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> ShardIndex:
     """The index of these shards, made at most once while the files stay the same."""
     key = f"{source_key(sources)}|{hold_out}"
     path = Path(cache) / f"shards-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     if not path.exists():
-        index = _read(shards_of(sources), key, hold_out, progress)
+        index = _read(shards_of(sources), key, hold_out, workers, progress)
         write_text(path, json.dumps(asdict(index), ensure_ascii=False))
     stored = json.loads(path.read_text(encoding="utf-8"))
     for name in ("held_out", "sample"):
@@ -103,19 +106,53 @@ def examples_of(shard: str) -> Iterator[Example]:
     return (example for example in corpus if example.image is not None)
 
 
-def _read(shards: Sequence[str], key: str, hold_out: int, progress: Progress | None) -> ShardIndex:
+@dataclass(frozen=True)
+class _Summary:
+    """What one shard adds to the index."""
+
+    images: int
+    words: WordCounts
+    sample: list[str]
+    held: list[Held]
+    """Its candidates for holding out: the smallest hashes."""
+
+
+def _summary(shard: str, *, hold_out: int, sample: int) -> _Summary:
+    examples = [(e.id, e.captions) for e in examples_of(shard)]  # without the image's bytes
+    captions = [caption for _, group in examples for caption in group]
+    hashed = ((id_hash(name), name, shard, group) for name, group in examples)
+    return _Summary(
+        images=len(examples),
+        words=WordCounts.of_captions(captions),
+        sample=captions[:sample],
+        held=heapq.nsmallest(hold_out, hashed),
+    )
+
+
+def _summaries(shards: Sequence[str], hold_out: int, workers: int) -> Iterator[_Summary]:
+    """One a shard, in order, by processes: parsing tars and captions keeps Python's lock."""
+    look = partial(_summary, hold_out=hold_out, sample=SAMPLE // len(shards) + 1)
+    if min(workers, len(shards)) < 2:
+        yield from map(look, shards)
+        return
+    with ProcessPoolExecutor(min(workers, len(shards))) as pool:
+        yield from pool.map(look, shards)
+
+
+def _read(
+    shards: Sequence[str], key: str, hold_out: int, workers: int, progress: Progress | None
+) -> ShardIndex:
     images: dict[str, int] = {}
-    words = WordCounts({}, 0)
+    counts: Counter[str] = Counter()
+    captions = 0
     sample: list[str] = []
     held: list[Held] = []
-    for shard in shards:
-        examples = [(e.id, e.captions) for e in examples_of(shard)]  # without the image's bytes
-        captions = [caption for _, group in examples for caption in group]
-        images[shard] = len(examples)
-        words += WordCounts.of_captions(captions)
-        sample += captions[: SAMPLE // len(shards) + 1]
-        new = [(id_hash(name), name, shard, group) for name, group in examples]
-        held = heapq.nsmallest(hold_out, held + new) if hold_out else []
+    for shard, found in zip(shards, _summaries(shards, hold_out, workers), strict=True):
+        images[shard] = found.images
+        counts.update(found.words.counts)
+        captions += found.words.captions
+        sample += found.sample
+        held = heapq.nsmallest(hold_out, held + found.held)
         if progress:
             progress(sum(images.values()))
     if hold_out and hold_out >= sum(images.values()):
@@ -124,13 +161,12 @@ def _read(shards: Sequence[str], key: str, hold_out: int, progress: Progress | N
         )
     for _, _, shard, _ in held:
         images[shard] -= 1
-    said = [caption for *_, group in held for caption in group]
-    left_out = WordCounts.of_captions(said)
+    left_out = WordCounts.of_captions([caption for *_, group in held for caption in group])
     return ShardIndex(
         images=images,
         held_out=tuple(sorted(name for _, name, _, _ in held)),
-        counts=dict(Counter(words.counts) - Counter(left_out.counts)),
-        captions=words.captions - left_out.captions,
+        counts=dict(counts - Counter(left_out.counts)),
+        captions=captions - left_out.captions,
         sample=tuple(sample[:SAMPLE]),
         key=key,
     )
