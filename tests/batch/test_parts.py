@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,8 +22,10 @@ from sightwords.batch.parts import Done, Keys, load_unit, save_slice, slice_name
 from sightwords.batch.sources import Item
 from sightwords.batch.store import Store, split_place
 from sightwords.batch.units import Unit, slices, source_print, units_of
+from sightwords.cli.main import main
 from sightwords.corpus.problems import Problems
 from sightwords.errors import CorpusError, InputError, SightwordsError
+from sightwords.pipeline import Captioner
 from sightwords.types import ImageRef
 
 
@@ -194,3 +198,40 @@ def test_a_slice_that_ends_every_actor_ends_the_batch(tmp_path: Path) -> None:
     [said] = actor(table(row)).to_pylist()
     assert "slice 2 of unit 3: 5 processes died while they captioned it" in said["trouble"]
     assert "a.png" in said["trouble"]
+
+
+def test_an_actor_of_a_killed_batch_writes_into_no_other(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    work = _work(tmp_path)
+    actor = Captioning.__new__(Captioning)
+    actor._work, actor._wrong, actor._replaces_another = work, "", False
+    actor._threads = ThreadPoolExecutor(1)
+    actor._captioner = cast("Captioner", _says_nothing)
+    items = pickle.dumps([Item("a.png", ImageRef("a.png"))])
+    row = {"unit": 0, "slice": 0, "images": 1, "failed": 0, "items": items, "trouble": ""}
+    [said] = actor(table(row)).to_pylist()
+    assert (said["failed"], said["trouble"]) == (1, "")
+    assert Done.of(work.parts.names()).images == 1
+    work.parts.remove()
+    work.parts.write("batch.json", b"{another}")
+    [said] = actor(table(row)).to_pylist()
+    assert "belongs to another batch by now" in said["trouble"]
+    assert work.parts.names() == ["batch.json"]
+
+
+def _says_nothing(image: object) -> Any:
+    raise InputError(f"{image}: no image")
+
+
+def test_the_command_line_refuses_what_makes_no_sense(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _shard(tmp_path / "s.tar", ["a.png"])
+    command = ["batch", str(tmp_path / "s.tar"), "--out", str(tmp_path / "c.jsonl")]
+    for more in (["--address", "auto"], ["--engine", "ray", "--in-place", "--format", "embedded"]):
+        with pytest.raises(SystemExit):
+            main([*command, *more])
+    assert "goes with --engine" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main([*command, "--engine", "ray"]) == 1
+    assert "pip install 'sightwords[ray]'" in capsys.readouterr().err

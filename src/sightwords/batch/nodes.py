@@ -79,17 +79,21 @@ def prepare(work: Work) -> None:
             f"{where}: has sightwords {__version__}, and the batch was started with "
             f"{work.version}; install the same version on all machines"
         )
-    try:
-        found = work.parts.read(HEADER)
-    except OSError:
-        found = b""
-    if found != work.header:
+    if not _is_ours(work):
         raise SightwordsError(
             f"{where}: does not see {work.parts.folder}, or sees another one; give an --out that "
             "all machines share: a network folder, or a URL such as s3://BUCKET/NAME"
         )
     if Path(work.folder).is_dir():
         os.chdir(work.folder)
+
+
+def _is_ours(work: Work) -> bool:
+    """Whether the folder of parts is, here and now, that of this batch."""
+    try:
+        return work.parts.read(HEADER) == work.header
+    except OSError:
+        return False
 
 
 def read_unit(batch: Any, work: Work) -> Iterator[Any]:
@@ -152,6 +156,8 @@ class Captioning:
         except SightwordsError as error:
             return table(trouble(error))
         records = self._described(pickle.loads(row.pop("items")))
+        if not _is_ours(self._work):  # its driver was killed, and another batch begun there
+            return table(trouble(f"{self._work.parts.folder}: belongs to another batch by now"))
         save_slice(self._work.parts, row["unit"], row["slice"], records)
         failed = sum("error" in record for record in records)
         return table({**row, "failed": failed, "items": b""})
