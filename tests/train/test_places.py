@@ -22,9 +22,9 @@ from sightwords.runtime import Network  # noqa: E402
 from sightwords.text.vocabulary import Vocabulary  # noqa: E402
 from sightwords.train.detector import new_network  # noqa: E402
 from sightwords.train.export import export_detector  # noqa: E402
-from sightwords.train.places import place_detector  # noqa: E402
+from sightwords.train.places import add_places, place_detector  # noqa: E402
 from sightwords.train.quantise import quantise_detector  # noqa: E402
-from sightwords.words.artefact import DetectorSpec  # noqa: E402
+from sightwords.words.artefact import DetectorSpec, GridSpec  # noqa: E402
 from sightwords.words.calibration_fit import fit_calibration  # noqa: E402
 from sightwords.words.detector import Detector  # noqa: E402
 
@@ -140,6 +140,15 @@ def test_quantised_from_one_with_places_it_still_has_them(detector: Path, tmp_pa
     windows = np.lib.stride_tricks.sliding_window_view(found["patch_logits"], (5, 5), axis=(1, 2))
     gap = np.abs(windows.mean(axis=(-2, -1)) - found["region_logits"]).max()
     assert gap < 0.2 * found["region_logits"].std()
+
+
+def test_tokens_of_another_kind_are_left_alone(detector: Path, tmp_path: Path) -> None:
+    old = _without_places(detector, tmp_path / "old")
+    more = GridSpec(rows=12, columns=12, window=5, stride=1, canvas=17)  # as if 33 were registers
+    assert not add_places(old / "network.onnx", tmp_path / "new.onnx", more)
+    other = GridSpec(rows=12, columns=12, window=4, stride=1, canvas=SIDE)
+    assert not add_places(old / "network.onnx", tmp_path / "new.onnx", other)
+    assert not (tmp_path / "new.onnx").exists()
 
 
 def test_what_has_no_patches_or_has_places_already_is_refused(

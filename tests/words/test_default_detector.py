@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 
 from sightwords.cli.main import main
+from sightwords.images import decode
 from sightwords.samples import sample_paths
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR
 from sightwords.words.detector import Detector
+from sightwords.words.place import places
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,15 @@ def test_a_green_eye_is_found_where_it_is(detector: Detector) -> None:
     x, y = 0.37, 0.37  # the pupil of the cat's eye, in fractions of the photograph
     assert box.x0 <= x <= box.x1
     assert box.y0 <= y <= box.y1
+
+
+def test_a_small_thing_is_found_where_it_is(detector: Detector) -> None:
+    image = decode(next(p for p in sample_paths() if p.stem == "coffee"))
+    regions = detector(image)
+    assert regions.patches is not None
+    x, y = places(regions, [detector.vocabulary.index("spoon")]).points()[0]
+    assert 0.53 < x < 0.69  # the spoon's bowl
+    assert 0.58 < y < 0.84
 
 
 def test_a_blank_image_is_confidently_white_and_nothing_else(detector: Detector) -> None:

@@ -67,12 +67,12 @@ def add_places(source: Path, target: Path, grid: GridSpec) -> bool:
     model: Any = onnx.load(os.fspath(source))
     graph = model.graph
     pool = _window(graph, grid)
-    softmax = _last_attention(graph)
-    if pool is None or softmax is None or PATCH_LOGITS in {o.name for o in graph.output}:
+    weights = _last_attention(onnx.shape_inference.infer_shapes(model).graph, grid)
+    if pool is None or weights is None or PATCH_LOGITS in {o.name for o in graph.output}:
         return False
     side, words = grid.canvas, graph.output[0].type.tensor_type.shape.dim[-1].dim_value
     graph.node.extend(_head_on_patches(graph, pool))
-    graph.node.extend(_attention_nodes(onnx, graph, softmax.output[0], side))
+    graph.node.extend(_attention_nodes(onnx, graph, weights, side))
     batch = graph.input[0].type.tensor_type.shape.dim[0].dim_param or "batch"
     for name, shape in ((PATCH_LOGITS, [side, side, words]), (ATTENTION, [side, side])):
         info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [batch, *shape])
@@ -93,9 +93,13 @@ def _window(graph: Any, grid: GridSpec) -> Any | None:
     return None
 
 
-def _last_attention(graph: Any) -> Any | None:
-    found = [node for node in graph.node if node.op_type == "Softmax"]
-    return found[-1] if found else None
+def _last_attention(graph: Any, grid: GridSpec) -> str | None:
+    """The last weights (B, heads, T, T) over one class token and the patches; None if others."""
+    tokens = grid.canvas**2 + 1
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.value_info}
+    found = [node.output[0] for node in graph.node if node.op_type == "Softmax"]
+    fits = bool(found) and shapes.get(found[-1], [])[2:] == [tokens, tokens]
+    return found[-1] if fits else None
 
 
 def _ancestors(graph: Any, output: str, *, until: str | None) -> list[Any]:
