@@ -1,6 +1,6 @@
 """The language model over text larger than memory: several processes beside one, and memory.
 
-    python -m benchmarks.language_scale DATA --words top-words.npz --val-words words-val.npz
+    python -m benchmarks.language_scale DATA --words top-words.npz [--val-words words-val.npz]
 
 DATA holds coco-train.jsonl.gz, flickr30k-text.jsonl.gz and coco-val.jsonl.gz. Runs `sightwords
 train language` on the captions and the text: in memory on one thread, then with `--processes` 1, 2
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--words", type=Path, required=True, metavar="NPZ")
-    parser.add_argument("--val-words", type=Path, required=True, metavar="NPZ")
+    parser.add_argument("--val-words", type=Path, metavar="NPZ", help="where not in --words")
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--repeat", type=int, nargs="*", default=[1, 3, 10])
     args = parser.parse_args()
@@ -42,7 +42,8 @@ def quality(args: argparse.Namespace) -> None:
     """Perplexity on coco-val by the number of processes."""
     given = [str(args.data / "coco-train.jsonl.gz"), "--words", str(args.words)]
     given += ["--text", str(args.data / "flickr30k-text.jsonl.gz")]
-    given += ["--val", str(args.data / "coco-val.jsonl.gz"), "--val-words", str(args.val_words)]
+    given += ["--val", str(args.data / "coco-val.jsonl.gz")]
+    given += ["--val-words", str(args.val_words)] if args.val_words else []
     first = 0.0
     for processes in [0, *args.processes]:
         row = trained([*given, "--processes", str(processes)])

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,14 +128,13 @@ def store_text(
     place = Path(folder)
     cuts = [cut_for(some, processes) for some in corpora]
     cuts = _agreed(place, _identity(vocabulary, config, sets, corpora), cuts)
-    kinds = zip(corpora, cuts, (sets, NO_SETS), strict=True)
-    tasks = [(part, given) for some, cut, given in kinds for part in parts_of(some, cut)]
+    kinds = zip(corpora, cuts, (True, False), strict=True)
+    tasks = [(part, seen) for some, cut, seen in kinds for part in parts_of(some, cut)]
     ends = [place / f"part-{number:05d}.npz" for number in range(len(tasks))]
-    open_parts = {n: (part, given, ends[n]) for n, (part, given) in enumerate(tasks)}
-    todo = {n: task for n, task in open_parts.items() if not ends[n].exists()}
-    work = partial(_store_part, vocabulary=vocabulary, text_weight=config.text_weight)
+    todo = {n: (*task, ends[n]) for n, task in enumerate(tasks) if not ends[n].exists()}
+    given = _Given(vocabulary, sets, config.text_weight)
     done = (lambda count: report(len(tasks) - len(todo) + count, len(tasks))) if report else None
-    _each(todo, work, processes=processes, done=done)
+    _each(todo, _store_part, processes=processes, given=given, done=done)
     counted, files = [], []
     for end in ends:
         one, blocks = _read_end(end)
@@ -145,16 +144,35 @@ def store_text(
     return StoredText(tuple(files[i] for i in order), merged(counted))
 
 
-def _store_part(
-    part: Part, sets: AttributeSets, end: Path, *, vocabulary: Vocabulary, text_weight: float
-) -> None:
+@dataclass(frozen=True)
+class _Given:
+    """What every process needs: sent once, not with each part."""
+
+    vocabulary: Vocabulary
+    sets: AttributeSets
+    text_weight: float
+
+
+_taken: list[_Given | None] = [None]
+
+
+def _take(given: _Given | None) -> None:
+    _taken[0] = given
+
+
+def _store_part(part: Part, with_images: bool, end: Path) -> None:
     """Write the blocks of one part, then the file that says it is whole."""
-    counted, blocks = Counted.nothing(vocabulary), 0
-    for block in encode_blocks(part, vocabulary, sets, text_weight=text_weight, block=BLOCK):
+    given = _taken[0]
+    assert given is not None
+    counted, blocks = Counted.nothing(given.vocabulary), 0
+    for block in encode_blocks(
+        part, given.vocabulary, given.sets if with_images else NO_SETS,
+        text_weight=given.text_weight, block=BLOCK,
+    ):  # fmt: skip
         with atomic_path(_block_path(end, blocks)) as temporary, temporary.open("wb") as stream:
             arrays = {name: getattr(block, name) for name in _ARRAYS}
             np.savez(stream, allow_pickle=False, **arrays)
-        counted, blocks = merged([counted, count(block, vocabulary)]), blocks + 1
+        counted, blocks = merged([counted, count(block, given.vocabulary)]), blocks + 1
     with atomic_path(end) as temporary, temporary.open("wb") as stream:
         np.savez(
             stream, allow_pickle=False,
@@ -210,6 +228,7 @@ def _each(
     work: Callable[..., R],
     *,
     processes: int,
+    given: _Given | None = None,
     done: Callable[[int], None] | None = None,
 ) -> dict[int, R]:
     """`work(*task)` for every task in processes of their own; those that die are started anew."""
@@ -222,7 +241,7 @@ def _each(
             log.warning("a reading process died; %d of %d parts again", len(left), len(tasks))
         # Spawned, not forked: a fork would copy locks that threads of this process hold.
         spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(processes, len(left)), mp_context=spawn) as pool:
+        with ProcessPoolExecutor(min(processes, len(left)), spawn, _take, (given,)) as pool:
             waiting = {pool.submit(work, *task): number for number, task in left.items()}
             for future in as_completed(waiting):
                 if _alive(future):
