@@ -109,7 +109,7 @@ def exact(data: Data, args: argparse.Namespace) -> None:
         found = measured(data, model, args.threads)
         best = best or found
         print(
-            f"{name}: perplexity {found:.2f} ({100 * (found / best - 1):+.1f} %), "
+            f"{name}: perplexity {found:.2f} ({100 * (found / best - 1):+.2f} %), "
             f"{settings.epochs} epochs of {len(data.train)} captions in {seconds:.0f} s",
             flush=True,
         )
