@@ -82,7 +82,7 @@ def cluster() -> Iterator[Any]:
     variables.undo()
 
 
-def _options(out: Path, bundle: Path, **more: Any) -> ClusterOptions:
+def _options(out: Path | str, bundle: Path, **more: Any) -> ClusterOptions:
     return ClusterOptions(out=str(out), bundle=str(bundle), slice_images=SLICE, **more)
 
 
@@ -155,16 +155,17 @@ def test_a_stopped_run_goes_on_and_parquet_comes_a_file_a_shard(
             raise StopError
 
     out = tmp_path / "captions"
-    options = _options(out, tiny_bundle, format="parquet")
+    place = f"local://{out}"  # by way of fsspec, as to any store
+    options = _options(place, tiny_bundle, format="parquet")
     with pytest.raises(StopError):
         run_on_ray(shards, options, on_progress=stop)
     with pytest.raises(InputError, match="an unfinished batch is there"):
         run_on_ray(shards, options)
     with pytest.raises(InputError, match="begun with n_best = 0, this one has 1"):
-        run_on_ray(shards, _options(out, tiny_bundle, format="parquet", resume=True, n_best=1))
+        run_on_ray(shards, _options(place, tiny_bundle, format="parquet", resume=True, n_best=1))
     before = {path.name: path.stat().st_mtime_ns for path in (out / ".parts").glob("*-6.jsonl")}
     assert len(before) >= 2
-    again = _options(out, tiny_bundle, format="parquet", resume=True)
+    again = _options(place, tiny_bundle, format="parquet", resume=True)
     progress = run_on_ray(shards, again)
     assert progress.kept == SLICE * len(before)
     assert progress.done == SHARDS * IMAGES
@@ -187,7 +188,7 @@ def test_a_key_in_two_shards_is_an_error_that_names_it(
     _shard(tmp_path / "b.tar", {"3": _photograph(3), "2": _photograph(4)})
     out = tmp_path / "c.jsonl"
     with pytest.raises(InputError, match=r"1 keys stand for several images: 2 \(in .*a.tar, .*b.t"):
-        run_on_ray(f"{tmp_path}/{{a,b}}.tar", _options(out, tiny_bundle))
+        run_on_ray(f"local://{tmp_path}/{{a,b}}.tar", _options(out, tiny_bundle))
     assert not out.exists()
 
 

@@ -32,10 +32,11 @@ def shared_prints(prints: Sequence[Prints]) -> Prints:
     >>> shared_prints([np.array([5, 2], np.uint64), np.array([7, 5], np.uint64)])
     array([5], dtype=uint64)
     """
-    if not prints:
-        return np.empty(0, np.uint64)
-    every = np.sort(np.concatenate(prints))
-    return np.unique(every[1:][every[1:] == every[:-1]])
+    found = [np.empty(0, np.uint64)]
+    for digit in range(16):  # a sixteenth at a time, so that memory holds little but the prints
+        every = np.sort(np.concatenate([*found[:1], *(p[p >> 60 == digit] for p in prints)]))
+        found.append(np.unique(every[1:][every[1:] == every[:-1]]))
+    return np.concatenate(found)
 
 
 def doubles(
