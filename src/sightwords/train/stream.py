@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import AvifImagePlugin
+from PIL import features
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -219,8 +219,7 @@ class _Chunks(IterableDataset[Chunk]):
         mine = self.mine
         if worker is not None:
             mine = mine[worker.id :: worker.num_workers]
-            # There is a worker for every core; threads of each would be in each other's way.
-            AvifImagePlugin.DEFAULT_MAX_THREADS = 1
+            decode_on_one_thread()
         each = self.lanes.images_a_step
         runs = [self.lanes.decoded(lane, start=self.start * each) for lane in mine]
         while True:
@@ -230,6 +229,14 @@ class _Chunks(IterableDataset[Chunk]):
 def _read(shards: Iterable[Mapping[str, str]], *, held_out: frozenset[str]) -> Iterator[Example]:
     for shard in shards:
         yield from (e for e in examples_of(shard["url"]) if e.id not in held_out)
+
+
+def decode_on_one_thread() -> None:
+    """There is a worker for every core: threads of each would be in each other's way."""
+    if features.check("avif"):
+        from PIL import AvifImagePlugin
+
+        AvifImagePlugin.DEFAULT_MAX_THREADS = 1
 
 
 def _share_of_cores() -> int:
