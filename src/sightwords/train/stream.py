@@ -183,7 +183,7 @@ class ShardStream:
             batch_size=None,
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
-            prefetch_factor=4 if self.workers else None,
+            prefetch_factor=2 if self.workers else None,
             generator=torch.Generator(),  # else it would take a number from that of the step
         )
         return iter(loader)
