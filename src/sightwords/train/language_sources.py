@@ -22,6 +22,7 @@ from sightwords.train.language_data import (
     AttributeSets,
     Sentences,
     encode_blocks,
+    joined,
     joined_sets,
     read_detections,
 )
@@ -74,7 +75,11 @@ def blocks_of(
 
 
 class Remembered:
-    """Blocks that are kept after the first reading, unless they hold too many tokens."""
+    """Blocks that are kept after the first reading, unless they hold too many tokens.
+
+    What is kept is one block from then on: its order is shuffled as a whole, so that no epoch ends
+    with a kind of text of its own.
+    """
 
     def __init__(self, read: Blocks, keep_tokens: int) -> None:
         self._read, self._keep_tokens = read, keep_tokens
@@ -95,7 +100,7 @@ class Remembered:
                 kept.clear()
             yield block
         if room >= 0:
-            self._kept = kept
+            self._kept = [joined(kept)] if kept else []
 
 
 def train_language(

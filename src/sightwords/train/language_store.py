@@ -29,7 +29,7 @@ from sightwords.errors import ConfigError, ExternalToolError
 from sightwords.files import atomic_path, write_text
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.train.language_counts import Counted, count, merged
-from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences, encode_blocks
+from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences, encode_blocks, joined
 from sightwords.types import Example
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,10 @@ Report = Callable[[int, int], None]
 R = TypeVar("R")
 RUN = 512
 """Neighbours that stay together where a corpus is cut into parts."""
-BLOCK = 100_000
+BLOCK = 50_000
 """Captions in a file."""
+MIXED = 8
+"""Files that are learned together, in one shuffled order."""
 ATTEMPTS = 3
 """A part whose process dies is tried so often."""
 MANIFEST = "text.json"
@@ -94,17 +96,21 @@ def _words_of(part: Part) -> WordCounts:
 
 @dataclass(frozen=True)
 class StoredText:
-    """Sentences in a folder; called, it gives them block by block, as `fit_language` asks."""
+    """Sentences in a folder; called, it gives them in blocks, as `fit_language` asks."""
 
     files: tuple[Path, ...]
     counted: Counted
     """Of all of them."""
 
     def __call__(self) -> Iterator[Sentences]:
-        """One block after another, read from disk."""
-        for path in self.files:
-            with np.load(path, allow_pickle=False) as arrays:
-                yield Sentences(*(arrays[name] for name in _ARRAYS))
+        """One block after another, each of several files."""
+        for first in range(0, len(self.files), MIXED):
+            yield joined(_read_block(path) for path in self.files[first : first + MIXED])
+
+
+def _read_block(path: Path) -> Sentences:
+    with np.load(path, allow_pickle=False) as arrays:
+        return Sentences(*(arrays[name] for name in _ARRAYS))
 
 
 _ARRAYS = ("tokens", "offsets", "images", "weights")
@@ -122,8 +128,8 @@ def store_text(
 ) -> StoredText:
     """Encode captioned images and text, both in `corpora`, into a folder; parts there are kept.
 
-    report: is told how many parts of how many are done. The blocks come in an order shuffled by
-    the seed, so that captions and text take turns.
+    report: is told how many parts of how many are done. Captions and text take turns evenly: an
+    epoch that ended with one of them would lean towards it.
     """
     place = Path(folder)
     cuts = [cut_for(some, processes) for some in corpora]
@@ -135,13 +141,25 @@ def store_text(
     given = _Given(vocabulary, sets, config.text_weight)
     done = (lambda count: report(len(tasks) - len(todo) + count, len(tasks))) if report else None
     _each(todo, _store_part, processes=processes, given=given, done=done)
-    counted, files = [], []
-    for end in ends:
+    counted: list[Counted] = []
+    files: tuple[list[Path], list[Path]] = ([], [])
+    for end, (_, with_images) in zip(ends, tasks, strict=True):
         one, blocks = _read_end(end)
         counted.append(one)
-        files += [_block_path(end, number) for number in range(blocks)]
-    order = np.random.default_rng((config.seed, 3)).permutation(len(files))
-    return StoredText(tuple(files[i] for i in order), merged(counted))
+        files[not with_images].extend(_block_path(end, number) for number in range(blocks))
+    return StoredText(_in_turn(*files), merged(counted))
+
+
+def _in_turn(*kinds: Sequence[Path]) -> tuple[Path, ...]:
+    """All files, those of each kind evenly spread.
+
+    >>> [path.name for path in _in_turn([Path("a"), Path("b"), Path("c"), Path("d")], [Path("x")])]
+    ['a', 'b', 'x', 'c', 'd']
+    """
+    places = [
+        ((number + 0.5) / len(files), path) for files in kinds for number, path in enumerate(files)
+    ]
+    return tuple(path for _, path in sorted(places))
 
 
 @dataclass(frozen=True)
