@@ -168,7 +168,7 @@ def test_where_things_go() -> None:
 def _work(folder: Path, **more: Any) -> Work:
     parts = Store.at(str(folder / "parts"))
     parts.write("batch.json", b"{}")
-    here = {"parts": parts, "header": b"{}", "folder": str(folder), "threads": 1}
+    here = {"parts": parts, "out": parts, "header": b"{}", "folder": str(folder), "threads": 1}
     return Work(options=ClusterOptions(out=str(folder / "c.jsonl")), **{**here, **more})
 
 

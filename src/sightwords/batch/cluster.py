@@ -122,6 +122,7 @@ def _begun(ray: Any, options: ClusterOptions, units: list[Unit], bundle: Bundle)
     work = Work(
         options=options,
         parts=parts,
+        out=Store.at(options.out),
         header=parts.read(HEADER),
         folder=str(Path.cwd()),
         threads=threads,
@@ -206,6 +207,8 @@ def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
         (unit.number, done.slices.get(unit.number, {}), done.read[unit.number])
         for unit in job.units
     ]
+    store, marker = split_place(job.options.marker)
+    store.drop(marker)  # of a batch that this one replaces
     finished = source_of(job.ray, rows).map_batches(
         finish_unit, batch_size=1, batch_format="pyarrow", fn_kwargs={"work": job.work}
     )
@@ -215,14 +218,13 @@ def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
     errors = [json.loads(line) for row in found for line in row["errors"].splitlines()]
     _write_errors(job.options, errors)
     progress.failed = len(errors)
-    out = Store.at(job.options.out)
+    out = job.work.out
     written = {f"part-{unit.number:06d}.{job.options.format}" for unit in job.units}
-    for name in out.names():  # of a batch that this one replaces
+    for name in out.names():  # of that batch again
         if name.startswith("part-") and name not in written:
             out.drop(name)
     summary = {"rows": sum(map(len, prints.values())) - len(errors), "failed": len(errors)}
-    store, name = split_place(job.options.marker)
-    store.write(name, json.dumps(summary).encode() + b"\n")
+    store.write(marker, json.dumps(summary).encode() + b"\n")
     return [problem for row in found for problem in row["problems"] if problem]
 
 

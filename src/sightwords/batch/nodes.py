@@ -48,6 +48,8 @@ class Work:
 
     options: ClusterOptions
     parts: Store
+    out: Store
+    """The folder of the output, where it is not one file."""
     header: bytes
     """Of the parts' folder: who reads something else there looks at another disk."""
     folder: str
@@ -216,8 +218,7 @@ def finish_unit(batch: Any, work: Work) -> Any:
         kind = work.options.format
         sound = [record for record in records if "error" not in record]
         name = f"part-{unit:06d}.{kind}"
-        out = Store.at(work.options.out)
-        out.fill(name, lambda path: write_results(path, kind, sound))
+        work.out.fill(name, lambda path: write_results(path, kind, sound))
         row["errors"] = b"".join(line_of(record) for record in records if "error" in record)
         row["problems"] += keys.problems
         row["prints"] = prints_of(keys.ids).tobytes()

@@ -73,7 +73,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--workers", type=int, metavar="N", help="cores to use (default: all)")
     parser.add_argument(
-        "--n-best", type=int, default=0, metavar="N", help="also keep the N best sentences (JSONL)"
+        "--n-best",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also keep the N best sentences (JSONL, Parquet)",
     )
     parser.add_argument(
         "--engine",
