@@ -251,6 +251,7 @@ def run_bring(args: argparse.Namespace) -> None:
         captions_of(args.captions),
         out=args.out,
         device=args.device,
+        dmsm=dataclasses.replace(PRESETS["paper"].dmsm, epochs=args.dmsm_epochs),
     )
 
 
@@ -360,6 +361,7 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("--sets", nargs="+", required=True, help="SET=FOLDER of `describe`")
     verb.add_argument("--captions", nargs="+", required=True)
     verb.add_argument("--name", default="boxes")
+    verb.add_argument("--dmsm-epochs", type=int, default=PRESETS["paper"].dmsm.epochs)
     verb.add_argument("--device", default="cpu")
     verb.set_defaults(run=run_bring)
     verb = verbs.add_parser("language", parents=[common])
