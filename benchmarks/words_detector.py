@@ -9,7 +9,8 @@
 Steps, in the order given, each leaving `NAME.safetensors` in `--work` so that a later call goes on:
 `half-0`, `half-1` train on one half of the images and score the other; `train` trains on all with
 settings changed as named; `average` averages weights; `taught` trains with those detectors as
-teachers; each is judged on the first half of the validation images. `keep` writes to `--out`:
+teachers, on the images of `--more` too, whose few captions or none say little of what is not there;
+each is judged on the first half of the validation images. `keep` writes to `--out`:
 `weights.safetensors` (float16), `held-out.npz` (all scores of the 4,000 calibration images) and
 `top-words.npz`: the 40 likeliest words of each training image, scored by the detector that did not
 see it, and of each image of `--val` and `--others`, scored by the kept one.
@@ -36,9 +37,9 @@ from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.detector import load_weights, new_network, save_weights
-from sightwords.train.labels import caption_targets
+from sightwords.train.labels import caption_targets, unknown_where_few
 from sightwords.train.network import WordNetwork
-from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.table import INDEX_NAME, ImageTable, build_table, joined, open_table
 from sightwords.train.teacher import Teachers, average_weights
 from sightwords.train.validation import validate
 from sightwords.train.words import StepReport, score_images, train_words
@@ -83,7 +84,10 @@ class Bench:
         else:
             names = rest.pop(0).split("+") if kind == "taught" else []
             settings = dict(pair.split("=") for pair in ",".join(rest).split(",") if pair)
-            network = self.fit(self.images.select(self.used), settings, teachers=names)
+            table = self.images.select(self.used)
+            if names and self.args.more:
+                table = joined(table, self.more)
+            network = self.fit(table, settings, teachers=names)
         save_weights(network, self.args.work / f"{name}.safetensors")
         return self.judge(network)
 
@@ -97,6 +101,8 @@ class Bench:
         config = dataclasses.replace(KEPT, **parsed)
         taught = Teachers([self.load(n) for n in teachers]) if teachers else None
         targets = caption_targets(table.captions, self.vocabulary, labels=config.labels)
+        if taught is not None:
+            targets = unknown_where_few(targets, table.captions)
         return train_words(
             self.fresh(config),
             table,
@@ -156,6 +162,11 @@ class Bench:
     def images(self) -> ImageTable:
         """Training and calibration images."""
         return self._table("all", self.args.train)
+
+    @cached_property
+    def more(self) -> ImageTable:
+        """Images with few captions or none, for pupils."""
+        return self._table("more", self.args.more)
 
     @cached_property
     def others(self) -> ImageTable:
@@ -226,6 +237,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--train", nargs="+", required=True)
     parser.add_argument("--val", nargs="+", required=True)
     parser.add_argument("--others", nargs="*", default=[])
+    parser.add_argument("--more", nargs="*", default=[], help="images for pupils alone")
     parser.add_argument("--vocabulary", type=Path, required=True, help="made if absent")
     parser.add_argument("--weights")
     parser.add_argument("--size-px", type=int, default=224)

@@ -43,3 +43,21 @@ def caption_targets(
     used = [max(1, min(len(of_image), captions_per_image)) for of_image in captions]
     shares: FloatArray = counts.astype(np.float32) / np.array(used, dtype=np.float32)[:, None]
     return shares
+
+
+def unknown_where_few(
+    targets: FloatArray, captions: Sequence[Sequence[str]], *, enough: int = 3
+) -> FloatArray:
+    """NaN for words that no caption of an image with fewer than `enough` captions names.
+
+    One person's caption says what is there, and little about what is not; an image without
+    captions says nothing. Only teachers can fill this in (`train/teacher.py`).
+
+    >>> targets = np.array([[1, 0], [1, 0], [0, 0]], dtype=np.float32)
+    >>> unknown_where_few(targets, [["a dog"] * 5, ["a dog"], []]).tolist()
+    [[1.0, 0.0], [1.0, nan], [nan, nan]]
+    """
+    few = np.array([len(of_image) < enough for of_image in captions], dtype=np.bool_)
+    filled: FloatArray = targets.copy()
+    filled[few[:, None] & (targets == 0)] = np.nan
+    return filled

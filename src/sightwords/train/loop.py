@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import WordsConfig
+from sightwords.errors import InputError
 from sightwords.settings import to_toml
 from sightwords.train.augment import network_input
 from sightwords.train.batches import Onwards, Order, Rows, Stream
@@ -69,6 +70,11 @@ class TrainingLoop:
         if isinstance(table, ImageTable):
             self.order = Order(len(table), self.batch_size, config.seed)
             self.rows = Rows(table, targets, self.device)
+            if teachers is None and self.rows.targets.isnan().any():
+                raise InputError(
+                    "some targets are unknown (NaN) and nobody fills them in; give teachers, or "
+                    "images with captions"
+                )
             self.identity = _identity(config, table, self.rows.of_images)
         else:
             self.order, self.rows = Onwards(len(table), self.batch_size), table

@@ -68,6 +68,19 @@ class ImageTable:
         )
 
 
+def joined(*tables: ImageTable) -> ImageTable:
+    """Tables one after another, in memory."""
+    if len({(table.side_px, table.resize) for table in tables}) != 1:
+        raise CorpusError("image tables of different sizes cannot be joined; build them alike")
+    return ImageTable(
+        pixels=np.concatenate([table.pixels for table in tables]),
+        content=np.concatenate([table.content for table in tables]),
+        ids=tuple(name for table in tables for name in table.ids),
+        captions=tuple(captions for table in tables for captions in table.captions),
+        resize=tables[0].resize,
+    )
+
+
 def build_table(
     examples: Iterable[Example],
     directory: str | os.PathLike[str],

@@ -42,12 +42,15 @@ class Teachers(nn.Module):
 
 
 def mixed(targets: Tensor, opinion: Tensor, weight: float) -> Tensor:
-    """Targets with a share of the teachers' opinion.
+    """Targets with a share of the teachers' opinion; NaN, where nobody looked, becomes all of it.
 
-    >>> mixed(torch.tensor([1.0, 0.0]), torch.tensor([0.8, 0.4]), 0.5).tolist()
-    [0.8999999761581421, 0.20000000298023224]
+    >>> targets = torch.tensor([1.0, 0.0, torch.nan])
+    >>> mixed(targets, torch.tensor([0.5, 0.25, 0.75]), 0.5).tolist()
+    [0.75, 0.125, 0.75]
     """
-    return targets + weight * (opinion.to(targets.dtype) - targets)
+    opinion = opinion.to(targets.dtype)
+    known = torch.where(targets.isnan(), opinion, targets)
+    return known + weight * (opinion - known)
 
 
 @torch.no_grad()
