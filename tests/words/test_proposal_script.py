@@ -70,7 +70,7 @@ def test_search_and_quality(
 ) -> None:
     pytest.importorskip("cv2")
     [example] = script.open_corpus([str(photograph)])
-    key, boxes = script.search((example, "edge_boxes", 20))
+    key, boxes = script.search((example, "edge_boxes", 20, 300))
     write_proposals(tmp_path / "boxes.jsonl", [(key, boxes)])
     truth = {key: [{"label": "square", "box": [1 / 3, 2 / 9, 5 / 6, 7 / 9]}]}
     (tmp_path / "people.json").write_text(json.dumps(truth), encoding="utf-8")
