@@ -3,6 +3,8 @@ r"""What captioning costs as the number of photographs grows: CPU and GPU second
     python benchmarks/scale.py cut 'coco-train-*.tar' --out cut       # shards of 1,000 images
     python benchmarks/scale.py grow cut --images 1000 3000 10000 --out growth.json
     python benchmarks/scale.py overhead cut --images 2000             # Ray beside the local engine
+    python benchmarks/scale.py rows captions.jsonl                    # bytes a row, as Parquet too
+    python benchmarks/scale.py keys --keys 10000000                   # are there doubles?
     python benchmarks/scale.py plot growth.json --out docs/images/scale.png
     python benchmarks/scale.py gpu 'coco-train-*.tar' 'coco-val-*.tar' \
         --weights weights.safetensors --vocabulary vocabulary.json \
@@ -18,6 +20,7 @@ decoding beside it.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import subprocess
@@ -35,6 +38,8 @@ from typing import Any
 
 import numpy as np
 
+from sightwords.batch.keys import shared_prints
+from sightwords.batch.parquet import write_parquet
 from sightwords.corpus import open_corpus
 from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.shards import split_name
@@ -150,6 +155,26 @@ def tell(run: Run) -> None:
                 f"{process.bytes_read / 1e6:.0f} MB read, memory in MB @ images: {shown}",
                 flush=True,
             )
+
+
+def rows(args: argparse.Namespace) -> None:
+    records = [json.loads(line) for line in args.captions.read_text("utf-8").splitlines()]
+    stream = io.BytesIO()
+    write_parquet(stream, records)
+    jsonl, parquet = args.captions.stat().st_size, len(stream.getvalue())
+    print(
+        f"{len(records)} rows: {jsonl / len(records):.0f} bytes each as JSONL, "
+        f"{parquet / len(records):.0f} as Parquet"
+    )
+
+
+def keys(args: argparse.Namespace) -> None:
+    """The end of a batch on Ray: prints of all keys, in shards of 10,000, none of them twice."""
+    draw = np.random.default_rng(0)
+    prints = [draw.integers(0, 2**64, 10_000, np.uint64) for _ in range(args.keys // 10_000)]
+    began = time.process_time()
+    shared = shared_prints(prints)
+    print(f"{args.keys} keys: {time.process_time() - began:.2f} CPU s, {len(shared)} shared prints")
 
 
 def plot(args: argparse.Namespace) -> None:
@@ -343,6 +368,12 @@ def arguments() -> argparse.Namespace:
     comparing.add_argument("--workers", type=int, default=2)
     comparing.add_argument("--scratch", type=Path)
     comparing.set_defaults(verb=overhead)
+    sizing = verbs.add_parser("rows")
+    sizing.add_argument("captions", type=Path, help="JSONL that a batch has written")
+    sizing.set_defaults(verb=rows)
+    checking = verbs.add_parser("keys")
+    checking.add_argument("--keys", type=int, default=10_000_000)
+    checking.set_defaults(verb=keys)
     plotting = verbs.add_parser("plot")
     plotting.add_argument("growth", type=Path, help="the file that `grow` has written")
     plotting.add_argument("--out", type=Path, required=True)
