@@ -52,6 +52,17 @@ def test_images_that_show_nothing_get_less_than_a_tenth() -> None:
     assert with_reliability(fitted, *outcomes(2000, 1))[0].reliability["ece"] < 0.04
 
 
+@pytest.mark.parametrize("count", [5, 8, 12])
+def test_few_images_allow_no_certainty(count: int) -> None:
+    new, _ = outcomes(200, 9)
+    for seed in range(10):
+        choices, cider = outcomes(count, seed)
+        cider = np.sort(cider)[np.argsort(np.argsort(choices.rows[:, 1]))]  # told apart perfectly
+        found = fit_confidence(choices, cider).probabilities(new.rows)
+        assert 0.02 < found.min()
+        assert found.max() < 0.98
+
+
 def test_the_threshold_can_be_given() -> None:
     choices, cider = outcomes(500, 0)
     fitted = fit_confidence(choices, cider, threshold=0.5)

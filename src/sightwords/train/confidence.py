@@ -259,8 +259,12 @@ def _regression(
 
 
 def _platt(logits: Floats, good: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Slope and shift of the log-odds, by Platt's targets: few images allow no certainty."""
     rows = np.stack([logits, np.ones_like(logits)], axis=1)
-    slope, shift = _newton(rows, good.astype(np.float64), np.ones(len(rows)), np.array([1e-3, 0]))
+    sound = float(good.sum())
+    yes, no = (sound + 1) / (sound + 2), 1 / (len(good) - sound + 2)
+    target = np.where(good, yes, no)
+    slope, shift = _newton(rows, target, np.ones(len(rows)), np.array([1.0, 0]))
     return float(max(slope, 0.0)), float(shift)
 
 
