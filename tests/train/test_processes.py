@@ -52,7 +52,7 @@ def _torchrun(folder: Path, *jobs: str, options: tuple[str, ...] = ()) -> str:
     """Two processes; what they said on stderr."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
     command = [sys.executable, *launcher, str(SCRIPT), str(folder), *jobs]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=180, env=environment, check=False
     )

@@ -9,6 +9,7 @@ writes files. One process needs none of this, nor accelerate.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -40,8 +41,17 @@ def _joined(on_gpu: bool) -> Any:
     accelerate = require("accelerate", extra="train", purpose="training in several processes")
     _join("nccl" if on_gpu else "gloo")
     joined = accelerate.Accelerator(cpu=not on_gpu)
-    atexit.register(joined.end_training)
+    atexit.register(_part, joined)
     return joined
+
+
+def _part(joined: Any) -> None:
+    """Leave the others before Python ends: a thread of gloo's that is left over aborts the process.
+
+    Networks that were wrapped hold on to it, in circles that only a collection breaks.
+    """
+    gc.collect()
+    joined.end_training()
 
 
 def _join(backend: str) -> None:
