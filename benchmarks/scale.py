@@ -192,7 +192,7 @@ def plot(args: argparse.Namespace) -> None:
     left.plot(images, seconds, "o", color="#1b6ca8")
     left.plot([0, images[-1]], [start, start + slope * images[-1]], "-", color="#1b6ca8", lw=1)
     left.set(xlabel="photographs", ylabel="CPU seconds, end to end", xlim=(0, None), ylim=(0, None))
-    left.set_title(f"{1000 * slope:.0f} ms a photograph, {start:.0f} s to start", fontsize=10)
+    left.set_title(f"{1000 * slope:.0f} ms for each further photograph", fontsize=10)
     worker = max(runs[-1]["processes"], key=lambda process: process["cpu_seconds"])
     driver = runs[-1]["processes"][0]
     for process, name in ((worker, "worker"), (driver, "driver")):
