@@ -8,6 +8,11 @@ their share of it, which is the one that is kept. `around` is the share of pairs
 word for what lies around things (sky, grass, street), said of it in a caption, whose peak lies in
 the box of a person, an animal or a vehicle: few is good.
 
+    python benchmarks/places.py DETECTOR --images ... --boxes ... --fractions .2 .3 .4 .5
+
+Boxes instead: for each share of the peak that belongs to a word's box, how often that box and one
+of the thing's have half of their union in common.
+
     python benchmarks/places.py DETECTOR --against OLDER_DETECTOR
 
 What it costs: processor time of one thread from the file to calibrated words, the two in turn on
@@ -19,7 +24,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +36,7 @@ from localisation import (  # type: ignore[import-not-found]
     Pair,
     inside,
     judged,
+    overlap,
     read_boxes,
     share,
     targets,
@@ -61,6 +67,7 @@ def main() -> None:
     parser.add_argument("detector", type=Path)
     parser.add_argument("--images", nargs="+", help="captioned shards")
     parser.add_argument("--boxes", type=Path)
+    parser.add_argument("--fractions", nargs="+", type=float, help="of the peak; judge boxes")
     parser.add_argument("--against", type=Path, metavar="DETECTOR", help="compare times instead")
     parser.add_argument("--limit", type=int, help="the first N images that have boxes")
     parser.add_argument("--threads", type=int, default=2)
@@ -73,6 +80,9 @@ def main() -> None:
     boxes = read_boxes(args.boxes)
     corpus = [e for e in open_corpus(args.images) if boxes.get(e.id)][: args.limit]
     detector = Detector.load(args.detector, threads=args.threads, calibrated=False)
+    if args.fractions:
+        print(box_table(detector, corpus, boxes, args.fractions).markdown())
+        return
     things: dict[str, list[Pair]] = defaultdict(list)
     around: dict[str, list[bool]] = defaultdict(list)
     for example in corpus:
@@ -133,6 +143,28 @@ def table(things: dict[str, list[Pair]], around: dict[str, list[bool]], *, image
     rows.append(("number of pairs", *counts))
     columns = ("map", "things, %", "small, %", "around, %")
     return Grid(columns, tuple(rows), title=f"{images} images")
+
+
+def box_table(
+    detector: Detector,
+    corpus: Sequence[Example],
+    boxes: Mapping[str, Boxes],
+    fractions: Sequence[float],
+) -> Grid:
+    """One row a share of the peak."""
+    halves: dict[float, list[bool]] = {fraction: [] for fraction in fractions}
+    for example in corpus:
+        right = targets(example.captions, boxes[example.id])
+        wanted = [word for word in right if word in set(detector.vocabulary.words)]
+        if not wanted or example.image is None:
+            continue
+        seen = detector(decode(example.image), name=example.id)
+        found = places(seen, [detector.vocabulary.index(word) for word in wanted])
+        for fraction, hits in halves.items():
+            drawn = zip(wanted, replace(found, fraction=fraction).boxes(), strict=True)
+            hits += [max(overlap(box, b) for b in right[w][1]) >= 0.5 for w, box in drawn]
+    rows = [(f"{f:g}", f"{100 * float(np.mean(hits)):.1f}") for f, hits in halves.items()]
+    return Grid(("share of the peak", "box, %"), tuple(rows), title=f"{len(corpus)} images")
 
 
 def times(older: Path, newer: Path, *, rounds: int = 12) -> Grid:

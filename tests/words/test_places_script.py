@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sightwords.images import patch_regions, region_boxes
-from sightwords.types import Patches, RegionScores
+from sightwords.samples import sample_paths
+from sightwords.types import Box, Example, ImageRef, Patches, RegionScores
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -57,3 +58,18 @@ def test_a_detector_without_patches_is_named(script: ModuleType) -> None:
     regions = RegionScores(np.zeros((12, 12, 1), np.float32))
     with pytest.raises(SystemExit, match="sightwords train places"):
         next(iter(script.variants(regions, [0])))
+
+
+def test_boxes_by_their_share_of_the_peak(script: ModuleType) -> None:
+    """Around the one sure patch alone a box is small; with all that speaks for the word, large."""
+
+    def seer(image: object, *, name: str) -> RegionScores:
+        del image, name
+        return _seen()
+
+    words = ("dog",)
+    seer.vocabulary = SimpleNamespace(words=words, index=words.index)  # type: ignore[attr-defined]
+    example = Example("9", ImageRef(str(sample_paths()[0])), ("a dog",), "train", "hand-made")
+    boxes = {"9": {"dog": [Box(0.0, 0.0, 3.5 / 16, 3.5 / 16)]}}
+    rows = script.box_table(seer, [example], boxes, [0.05, 0.9]).rows
+    assert rows == (("0.05", "0.0"), ("0.9", "100.0"))

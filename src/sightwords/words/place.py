@@ -31,8 +31,7 @@ from sightwords.words.noisy_or import sigmoid
 BINOMIAL = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)
 
 PATCH_FRACTION = 0.3
-"""Boxes run around what reaches this share of the peak. Chosen by the overlap with boxes of 1,080
-coco-train and coco-val images that the detector was not trained on (`docs/words.md`)."""
+"""Boxes run around what reaches this share of the peak; `docs/words.md` says how it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
