@@ -110,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
         show.end()
     for problem in problems[:10]:
         print(f"sightwords: {problem}", file=sys.stderr)
-    print(f"sightwords: {_summary(progress, args.out, errors)}", file=sys.stderr)
+    hint = "missing adds new photographs" if args.engine == "local" else "always captions it anew"
+    print(f"sightwords: {_summary(progress, args.out, errors, hint)}", file=sys.stderr)
     return 1 if progress.failed or problems else 0
 
 
@@ -164,9 +165,9 @@ def _on_ray(
     return progress, options.errors
 
 
-def _summary(progress: Progress, out: str, errors: Path | str) -> str:
+def _summary(progress: Progress, out: str, errors: Path | str, hint: str) -> str:
     if progress.done == 0:
-        return f"{out} is whole already: nothing to do (its photographs are not looked at again)"
+        return f"{out} is whole already: nothing to do (--overwrite {hint})"
     new = progress.done - progress.kept
     text = f"{new} photographs in {progress.seconds:.1f} s, {progress.images_a_second:.1f} a second"
     if progress.kept:
