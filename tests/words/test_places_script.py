@@ -61,7 +61,7 @@ def test_a_detector_without_patches_is_named(script: ModuleType) -> None:
 
 
 def test_boxes_by_their_share_of_the_peak(script: ModuleType) -> None:
-    """Around the one sure patch alone a box is small; with all that speaks for the word, large."""
+    """Around the highest cell alone a box is small; with all that speaks for the word, large."""
 
     def seer(image: object, *, name: str) -> RegionScores:
         del image, name
@@ -70,6 +70,6 @@ def test_boxes_by_their_share_of_the_peak(script: ModuleType) -> None:
     words = ("dog",)
     seer.vocabulary = SimpleNamespace(words=words, index=words.index)  # type: ignore[attr-defined]
     example = Example("9", ImageRef(str(sample_paths()[0])), ("a dog",), "train", "hand-made")
-    boxes = {"9": {"dog": [Box(0.0, 0.0, 3.5 / 16, 3.5 / 16)]}}
-    rows = script.box_table(seer, [example], boxes, [0.05, 0.9]).rows
-    assert rows == (("0.05", "0.0"), ("0.9", "100.0"))
+    boxes = {"9": {"dog": [Box(2 / 16, 2 / 16, 3 / 16, 3 / 16)]}}
+    rows = script.box_table(seer, [example], boxes, [0.05, 0.99]).rows
+    assert rows == (("0.05", "0.0"), ("0.99", "100.0"))
