@@ -2,35 +2,36 @@
 
     python benchmarks/features.py 'coco-train-*.tar' 'coco-val-*.tar' \
         --weights weights.safetensors --vocabulary vocabulary.json --device cuda \
-        --processes 16 --out features.npz
+        --processes 16 --mirrored --out features.npz
 
-Each shard is decoded by a process of its own into a table under --cache (memory is best), while
-the network describes those that are ready. Writes the file of `train.image_features`.
+Each shard is decoded by a process of its own into a table under --cache (memory is best; a table
+that is there is taken as it is), while the network describes those that are ready. Writes the file
+of `train.image_features`; with --mirrored, each image seen in a mirror too.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from sightwords.config import PRESETS
 from sightwords.corpus import open_corpus
-from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.table import build_table, open_table
+from sightwords.corpus.sources import expand
+from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
 
 
 def main() -> None:
     args = _arguments()
     began = time.perf_counter()
-    shards = [str(s) for p in map(Path, args.shards) for s in sorted(p.parent.glob(p.name))]
-    # Forked before CUDA wakes up; the slowest kind of image, Flickr's AVIF, goes first.
-    shards.sort(key=lambda name: "flickr" not in name)
-    pool = ProcessPoolExecutor(args.processes, mp_context=get_context("fork"))
-    waiting = [pool.submit(_decode, s, args.cache / Path(s).stem, args.size_px) for s in shards]
+    # Forked before CUDA wakes up.
+    waiting = decoding(args.shards, args.cache, args.size_px, processes=args.processes)
 
+    from sightwords.config import PRESETS
+    from sightwords.text.vocabulary_file import load_vocabulary
     from sightwords.train.detector import load_weights, new_network
     from sightwords.train.image_features import describe_images, merged
 
@@ -40,16 +41,39 @@ def main() -> None:
     parts = []
     for done in as_completed(waiting):
         table = open_table(done.result())
-        parts.append(describe_images(network, table, device=args.device).features)
+        found = describe_images(network, table, device=args.device, mirrored=args.mirrored)
+        parts.append(found.features)
         print(f"{len(table)} images, at {time.perf_counter() - began:.0f} s", flush=True)
-    found = merged(parts)
-    found.save(args.out)
-    print(f"{args.out}: {len(found)} images, {time.perf_counter() - began:.0f} s", flush=True)
+    found_all = merged(parts)
+    found_all.save(args.out)
+    print(f"{args.out}: {len(found_all)} images, {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def _decode(shard: str, folder: Path, size_px: int) -> Path:
-    build_table(open_corpus([shard]), folder, side_px=size_px, workers=1)
+def decoding(
+    sources: Iterable[str], cache: Path, side_px: int, *, processes: int | None = None
+) -> list[Future[Path]]:
+    """A table for each shard under `cache`, made by processes, in the order of the shards.
+
+    The slowest kind of image, Flickr's AVIF, goes first.
+    """
+    shards = [shard for source in sources for shard in expand(source)]
+    pool = ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("fork"))
+    slowest_first = sorted(shards, key=lambda name: "flickr" not in name)
+    at_work = {shard: pool.submit(decode, shard, cache, side_px) for shard in slowest_first}
+    return [at_work[shard] for shard in shards]
+
+
+def decode(shard: str, cache: Path, side_px: int) -> Path:
+    """The folder of one shard's table, made unless it is there."""
+    folder = cache / Path(shard).stem
+    if not (folder / INDEX_NAME).exists():
+        build_table(open_corpus([shard], need_captions=False), folder, side_px=side_px, workers=1)
     return folder
+
+
+def decoded(sources: Iterable[str], cache: Path, side_px: int) -> list[ImageTable]:
+    """The finished tables of all shards, in their order, none of them in memory yet."""
+    return [open_table(done.result()) for done in decoding(sources, cache, side_px)]
 
 
 def _arguments() -> argparse.Namespace:
@@ -58,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--size-px", type=int, default=224)
+    parser.add_argument("--mirrored", action="store_true", help="each image in a mirror too")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--cache", type=Path, default=Path("runs/features"))

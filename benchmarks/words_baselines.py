@@ -30,7 +30,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ from torch import Tensor
 from torch.nn import functional
 
 import paper_outputs  # type: ignore[import-not-found]
+from features import decoded  # type: ignore[import-not-found]
 from localisation import NAMES  # type: ignore[import-not-found]
 from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
-from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.evaluate.ids import canonical_id
 from sightwords.files import atomic_path
@@ -61,9 +61,8 @@ from sightwords.train.labels import caption_targets
 from sightwords.train.loop import precision
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import image_prob
-from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.table import ImageTable, gathered
 from sightwords.train.words import StepReport, train_words
-from sightwords.types import Example
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 CLASSIFICATION: dict[str, Any] = {"pooling": "whole_image", "initial_bias": -4.0}
@@ -154,10 +153,7 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     train, held_out, val, test = tables(args)
     outputs = dict(pair.split("=", 1) for pair in args.outputs)
-    sets = {
-        part: table_of(open_corpus(source), args.cache / part, args)
-        for part, source in outputs.items()
-    }
+    sets = {part: table_of([source], args) for part, source in outputs.items()}
     vocabulary = load_vocabulary(args.vocabulary)
     targets = caption_targets(train.captions, vocabulary)
     spent = time.perf_counter() - began
@@ -205,26 +201,23 @@ def tables(
     args: argparse.Namespace,
 ) -> tuple[ImageTable, ImageTable, ImageTable, ImageTable | None]:
     """Training images, those held out for calibration, half of --val, and --test."""
-    examples = open_corpus(args.train)
-    train = table_of(examples, args.cache / "all", args)
-    coco = [i for i in train.ids if i.isdigit()]
+    parts = decoded(args.train, args.cache, args.stored_px)
+    coco = [name for part in parts for name in part.ids if name.isdigit()]
     held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
-    used, held = (
-        train.select([row for row, i in enumerate(train.ids) if (i in held_out) == out])
-        for out in (False, True)
-    )
-    half = (e for e in open_corpus(args.val) if half_by_hash(e.id) == 0)
-    val = table_of(half, args.cache / "half0", args)
-    if not args.test:
-        return used, held, val, None
-    return used, held, val, table_of(open_corpus(args.test), args.cache / "test", args)
+    used = table_of(args.train, args, lambda name: name not in held_out)
+    held = table_of(args.train, args, lambda name: name in held_out)
+    val = table_of(args.val, args, lambda name: half_by_hash(name) == 0)
+    return used, held, val, table_of(args.test, args) if args.test else None
 
 
-def table_of(examples: Iterable[Example], folder: Path, args: argparse.Namespace) -> ImageTable:
-    if not (folder / INDEX_NAME).exists():
-        chosen = list(examples)[: args.limit] if args.limit else examples
-        build_table(chosen, folder, side_px=args.stored_px)
-    return open_table(folder)
+def table_of(
+    sources: Sequence[str],
+    args: argparse.Namespace,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> ImageTable:
+    """Images of some shards, all or those whose ids are wanted."""
+    found = gathered(decoded(sources, args.cache, args.stored_px), wanted)
+    return found.select(range(min(args.limit, len(found)))) if args.limit else found
 
 
 def within(row: Row, seconds: float, images: int, *, epochs: int) -> Row | None:

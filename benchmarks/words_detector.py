@@ -10,6 +10,7 @@ Steps, in the order given, each leaving `NAME.safetensors` in `--work` so that a
 `half-0`, `half-1` train on one half of the images and score the other; `train` trains on all with
 settings changed as named; `average` averages weights; `taught` trains with those detectors as
 teachers, on the images of `--more` too, whose few captions or none say little of what is not there;
+`unseen=NAME` scores those of them that have captions with a network that was trained without them;
 each is judged on the first half of the validation images. `keep` writes to `--out`:
 `weights.safetensors` (float16), `held-out.npz` (all scores of the 4,000 calibration images) and
 `top-words.npz`: the 40 likeliest words of each training image, scored by the detector that did not
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from features import decoded  # type: ignore[import-not-found]
 from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash, hold_out
@@ -39,14 +41,13 @@ from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.detector import load_weights, new_network, save_weights
 from sightwords.train.labels import caption_targets, unknown_where_few
 from sightwords.train.network import WordNetwork
-from sightwords.train.table import INDEX_NAME, ImageTable, build_table, joined, open_table
+from sightwords.train.table import ImageTable, gathered
 from sightwords.train.teacher import Teachers, average_weights
 from sightwords.train.validation import validate
 from sightwords.train.words import StepReport, score_images, train_words
 from sightwords.types import FloatArray
 
 TOP = 40
-FOLDS = (0, 1)
 KEPT = PRESETS["default"].words
 
 
@@ -72,22 +73,23 @@ class Bench:
     def run(self, step: str) -> dict[str, object]:
         """One step of the command line."""
         if step == "tables":
-            return {"images": len(self.images), "others": len(self.others)}
+            tables = [*self.images, *self.more, *self.others]
+            return {"images": sum(len(table) for table in tables)}
         if step.startswith("half-"):
             return self.half(int(step.removeprefix("half-")))
         name, _, work = step.partition("=")
         if name == "keep":
             return self.keep(work)
+        if name == "unseen":
+            return self.score_more(work)
         kind, *rest = work.split(":")
         if kind == "average":
             network = average_weights([self.load(n) for n in rest[0].split("+")], self.fresh())
         else:
             names = rest.pop(0).split("+") if kind == "taught" else []
             settings = dict(pair.split("=") for pair in ",".join(rest).split(",") if pair)
-            table = self.images.select(self.used)
-            if names and self.args.more:
-                table = joined(table, self.more)
-            network = self.fit(table, settings, teachers=names)
+            tables = [*self.images, *(self.more if names else [])]
+            network = self.fit(gathered(tables, self.trained_on), settings, teachers=names)
         save_weights(network, self.args.work / f"{name}.safetensors")
         return self.judge(network)
 
@@ -116,25 +118,38 @@ class Bench:
 
     def half(self, number: int) -> dict[str, object]:
         """Train on one half of the training images and score the other."""
-        of = {row: half_by_hash(self.images.ids[row], salt="fold") for row in self.used}
-        network = self.fit(self.images.select([r for r, h in of.items() if h == number]), {})
+
+        def is_seen(name: str) -> bool:
+            return half_by_hash(name, salt="fold") == number
+
+        seen = gathered(self.images, lambda name: self.trained_on(name) and is_seen(name))
+        network = self.fit(seen, {})
         save_weights(network, self.args.work / f"half-{number}.safetensors")
-        unseen = self.images.select([r for r, h in of.items() if h != number])
+        unseen = gathered(self.images, lambda name: self.trained_on(name) and not is_seen(name))
         scores = score_images(network, unseen, device=self.args.device)
         _save_top(self.args.work / f"half-{number}.npz", unseen, scores)
         return self.judge(network)
 
+    def score_more(self, name: str) -> dict[str, object]:
+        """Score the captioned images of `--more` with a network that never saw them."""
+        found = gathered(self.more, lambda name: True)
+        more = found.select([row for row, said in enumerate(found.captions) if said])
+        scores = score_images(self.load(name), more, device=self.args.device)
+        _save_top(self.args.work / "unseen.npz", more, scores)
+        return {"images": len(more)}
+
     def keep(self, name: str) -> dict[str, object]:
         """Write what the next stages need."""
         network, out, device = self.load(name), self.args.out, self.args.device
-        held = self.images.select(sorted(set(range(len(self.images))) - set(self.used)))
+        held = gathered(self.images, lambda name: not self.trained_on(name))
         scores = score_images(network, held, device=device)
+        others = gathered(self.others, lambda name: True)
         np.savez_compressed(out / "held-out.npz", ids=np.array(held.ids), scores=scores)
         parts = [
             _top(held, scores),
-            _top(self.others, score_images(network, self.others, device=device)),
+            _top(others, score_images(network, others, device=device)),
         ]
-        parts += [_read_top(self.args.work / f"half-{n}.npz") for n in FOLDS]
+        parts += [_read_top(path) for path in sorted(self.args.work.glob("*.npz"))]
         ids, indices, probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         words = np.array(self.vocabulary.words)
         np.savez_compressed(
@@ -159,38 +174,39 @@ class Bench:
         return load_weights(self.fresh(), self.args.work / f"{name}.safetensors")
 
     @cached_property
-    def images(self) -> ImageTable:
-        """Training and calibration images."""
-        return self._table("all", self.args.train)
+    def images(self) -> list[ImageTable]:
+        """Training and calibration images, a table for each shard."""
+        return self._tables(self.args.train)
 
     @cached_property
-    def more(self) -> ImageTable:
+    def more(self) -> list[ImageTable]:
         """Images with few captions or none, for pupils."""
-        return self._table("more", self.args.more)
+        return self._tables(self.args.more)
 
     @cached_property
-    def others(self) -> ImageTable:
+    def others(self) -> list[ImageTable]:
         """Validation and test images."""
-        return self._table("others", [*self.args.val, *self.args.others])
+        return self._tables([*self.args.val, *self.args.others])
 
     @cached_property
     def val(self) -> ImageTable:
         """The half of the validation images that designs are chosen on."""
-        ids = {e.id for e in open_corpus(self.args.val) if half_by_hash(e.id) == 0}
-        return self.others.select([r for r, i in enumerate(self.others.ids) if i in ids])
+        return gathered(self._tables(self.args.val), lambda name: half_by_hash(name) == 0)
 
     @cached_property
-    def used(self) -> list[int]:
-        """Rows to train on: all but the calibration images."""
-        coco = [i for i in self.images.ids if i.isdigit()]
-        held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
-        return [row for row, i in enumerate(self.images.ids) if i not in held_out]
+    def held_out(self) -> frozenset[str]:
+        """Ids of the calibration images."""
+        coco = [name for table in self.images for name in table.ids if name.isdigit()]
+        asked = CalibrationConfig().held_out_images
+        return frozenset(hold_out(coco, min(asked, len(coco) // 2)))
 
-    def _table(self, name: str, sources: Sequence[str]) -> ImageTable:
-        folder: Path = self.args.work / "tables" / name
-        if (folder / INDEX_NAME).exists():
-            return open_table(folder)
-        return build_table(open_corpus(sources), folder, side_px=self.args.stored_px)
+    def trained_on(self, name: str) -> bool:
+        """Whether an image is not kept for calibration."""
+        return name not in self.held_out
+
+    def _tables(self, sources: Sequence[str]) -> list[ImageTable]:
+        found: list[ImageTable] = decoded(sources, self.args.tables, self.args.stored_px)
+        return found
 
 
 def _say(report: StepReport) -> None:
@@ -244,6 +260,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--stored-px", type=int, default=256)
+    parser.add_argument("--tables", type=Path, default=Path("runs/tables"), help="decoded shards")
     parser.add_argument("--work", type=Path, default=Path("runs/detector/work"))
     parser.add_argument("--out", type=Path, default=Path("runs/detector"))
     return parser.parse_args()

@@ -14,7 +14,7 @@ from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError, CorpusError, InputError  # noqa: E402
 from sightwords.train.detector import new_network  # noqa: E402
 from sightwords.train.labels import unknown_where_few  # noqa: E402
-from sightwords.train.table import joined  # noqa: E402
+from sightwords.train.table import gathered  # noqa: E402
 from sightwords.train.teacher import Teachers, average_weights, mixed  # noqa: E402
 from sightwords.train.words import score_images, train_words  # noqa: E402
 
@@ -69,12 +69,15 @@ def test_the_mean_of_two_networks(toy_config: WordsConfig) -> None:
     torch.testing.assert_close(mean.head.bias, one.head.bias + 0.5)
 
 
-def test_tables_one_after_another(squares: Any) -> None:
+def test_chosen_images_of_several_tables(squares: Any) -> None:
     one, two = squares(3).table(), squares(2, seed=1).table()
-    both = joined(one, two)
-    assert both.ids == one.ids + two.ids
-    np.testing.assert_array_equal(both.pixels[3:], two.pixels)
-    assert both.captions[0] == one.captions[0]
+    two = replace(two, ids=("other-0", "other-1"))
+    unwanted = one.ids[1]
+    both = gathered([one, two], lambda name: name != unwanted)
+    assert both.ids == (one.ids[0], one.ids[2], *two.ids)
+    assert both.captions == (one.captions[0], one.captions[2], *two.captions)
+    np.testing.assert_array_equal(both.pixels, [*one.pixels[[0, 2]], *two.pixels])
+    np.testing.assert_array_equal(both.content, [*one.content[[0, 2]], *two.content])
 
     with pytest.raises(CorpusError, match="different sizes"):
-        joined(one, replace(two, resize="pad"))
+        gathered([one, replace(two, resize="pad")], lambda name: True)

@@ -88,6 +88,8 @@ class TrainingLoop:
             else []
         )
         self.forward = wrapped(network, compile_network=compile_network)
+        if self.teachers is not None and compile_network:
+            self.teachers.compile_networks()
 
     def advance(self) -> Tensor:
         """One step; returns the loss of this process' share of the batch."""

@@ -68,15 +68,24 @@ class ImageTable:
         )
 
 
-def joined(*tables: ImageTable) -> ImageTable:
-    """Tables one after another, in memory."""
+def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> ImageTable:
+    """The images whose ids are wanted, of several tables, in memory once."""
     if len({(table.side_px, table.resize) for table in tables}) != 1:
         raise CorpusError("image tables of different sizes cannot be joined; build them alike")
+    rows = [[row for row, name in enumerate(t.ids) if wanted(name)] for t in tables]
+    side = tables[0].side_px
+    pixels = np.empty((sum(map(len, rows)), side, side, 3), dtype=np.uint8)
+    start = 0
+    for table, chosen in zip(tables, rows, strict=True):
+        part = pixels[start : start + len(chosen)]
+        np.take(table.pixels, chosen, axis=0, out=part, mode="clip")
+        start += len(chosen)
+    pairs = [(t, row) for t, chosen in zip(tables, rows, strict=True) for row in chosen]
     return ImageTable(
-        pixels=np.concatenate([table.pixels for table in tables]),
-        content=np.concatenate([table.content for table in tables]),
-        ids=tuple(name for table in tables for name in table.ids),
-        captions=tuple(captions for table in tables for captions in table.captions),
+        pixels=pixels,
+        content=np.concatenate([t.content[r] for t, r in zip(tables, rows, strict=True)]),
+        ids=tuple(t.ids[row] for t, row in pairs),
+        captions=tuple(t.captions[row] for t, row in pairs),
         resize=tables[0].resize,
     )
 

@@ -34,6 +34,11 @@ class Teachers(nn.Module):
         found = [image_prob(network(images).bag_logits) for network in self.networks]
         return torch.stack(found).mean(dim=0)
 
+    def compile_networks(self) -> None:
+        """Let torch make one program of each, for batches of one size."""
+        for network in self.networks:
+            network.compile(dynamic=False)
+
     def train(self, mode: bool = True) -> Teachers:
         """Stay as trained: no dropout, whatever the pupil does."""
         del mode
