@@ -16,7 +16,9 @@ On a machine with a GPU and many cores, `describe --device cuda --workers 16` ta
         --held-out early/held-out --captions coco-train.jsonl.gz --name boxes --out runs \
         --sets coco-val=early/val coco-test=early/coco-test pascal1k=early/pascal1k
 
-writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks at home.
+writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks at home. A set that
+is described later joins the others by `score ... --components-of early/train`: the DMSM of `bring`
+reads features that were reduced by the training images' components.
 
 `describe` searches edge boxes, runs AlexNet's ImageNet convolutions over the whole photograph
 (squashed to a square) and pools their last map in each box: the slow part, done once an image and
@@ -221,13 +223,20 @@ def run_score(args: argparse.Namespace) -> None:
     scores = found.image_probs
     table = WordScoreTable(found.features.ids, words, scores.astype(np.float64))
     write_word_scores(args.out / "scores.npz", table)
-    found.features.save(args.out / "features.npz")
+    features = found.features
+    if args.components_of:
+        from paper_outputs import COMPONENTS, principal, reduced  # type: ignore[import-not-found]
+
+        _, _, learned = kept([args.components_of])
+        shorter = reduced(features.features, *principal(learned, COMPONENTS))
+        features = ImageFeatures(features.ids, shorter)
+    features.save(args.out / "features.npz")
     print(f"{args.out}: {len(scores)} images, {(scores > 0.15).sum(1).mean():.1f} words of p > .15")
 
 
-def scored(described: Path, path: Path) -> tuple[Described, tuple[str, ...]]:
+def scored(described: Sequence[Path], path: Path) -> tuple[Described, tuple[str, ...]]:
     """Scores and features of what `describe` left, and the words."""
-    ids, regions, features = kept([described])
+    ids, regions, features = kept(described)
     with np.load(path, allow_pickle=False) as head:
         weight, bias, words = head["weight"], head["bias"], head["words"].tolist()
     empty = tuple(() for _ in ids)
@@ -239,14 +248,14 @@ def run_bring(args: argparse.Namespace) -> None:
     from paper_outputs import pack  # type: ignore[import-not-found]
 
     ids, _, features = kept([args.described])
-    held_out, words = scored(args.held_out, args.head)
+    held_out, words = scored([args.held_out], args.head)
     parts = dict(pair.split("=", 1) for pair in args.sets)
     args.out.mkdir(parents=True, exist_ok=True)
     pack(
         args.name,
         ImageFeatures(tuple(ids), features),
         held_out,
-        {part: scored(Path(folder), args.head)[0] for part, folder in parts.items()},
+        {part: scored([Path(folder)], args.head)[0] for part, folder in parts.items()},
         words,
         captions_of(args.captions),
         out=args.out,
@@ -346,8 +355,9 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("--weight-decay", type=float, default=0.1)
     verb.set_defaults(run=run_train)
     verb = verbs.add_parser("score", parents=[common])
-    verb.add_argument("described", type=Path)
+    verb.add_argument("described", nargs="+", type=Path)
     verb.add_argument("--head", type=Path, required=True)
+    verb.add_argument("--components-of", type=Path, help="features as `bring` reduced these")
     verb.set_defaults(run=run_score)
     verb = verbs.add_parser("draw", parents=[common])
     verb.add_argument("scores", type=Path)

@@ -93,6 +93,14 @@ def test_boxes_to_words(
     brought = read_detections(tmp_path / "home" / "mine" / "scores.npz", threshold=0.0)
     assert brought.probs.reshape(40, 4) == pytest.approx(-np.sort(-table.scores, axis=1), abs=2e-3)
     assert (tmp_path / "home" / "dmsm" / "text.onnx").exists()
+    later = ["score", str(described), "--head", str(tmp_path / "head.npz")]
+    run(*later, "--components-of", str(described), "--out", str(tmp_path / "later"))
+    same = [
+        ImageFeatures.load(folder / "features.npz")
+        for folder in (tmp_path / "later", tmp_path / "home" / "mine")
+    ]
+    assert same[0].ids == same[1].ids
+    assert same[0].features == pytest.approx(same[1].features, abs=1e-2)
 
     run("draw", str(scored / "scores.npz"), "--captions", source, "--out", str(tmp_path / "t.npz"))
     drawn = read_detections(tmp_path / "t.npz", threshold=0.0)
