@@ -245,7 +245,7 @@ def scored(described: Sequence[Path], path: Path) -> tuple[Described, tuple[str,
 
 
 def run_bring(args: argparse.Namespace) -> None:
-    from paper_outputs import pack  # type: ignore[import-not-found]
+    from paper_outputs import pack
 
     ids, _, features = kept([args.described])
     held_out, words = scored([args.held_out], args.head)
