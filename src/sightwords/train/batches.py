@@ -70,7 +70,9 @@ class Rows:
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
             if table.pixels.nbytes < 0.5 * free:
-                self.pixels = torch.from_numpy(np.array(table.pixels)).to(device)
+                in_memory = table.pixels.flags.writeable
+                pixels = table.pixels if in_memory else np.array(table.pixels)
+                self.pixels = torch.from_numpy(pixels).to(device)
 
     def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Pixels, content sizes and targets of these rows."""

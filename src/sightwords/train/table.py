@@ -13,6 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,11 +76,13 @@ def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> Ima
     rows = [[row for row, name in enumerate(t.ids) if wanted(name)] for t in tables]
     side = tables[0].side_px
     pixels = np.empty((sum(map(len, rows)), side, side, 3), dtype=np.uint8)
-    start = 0
-    for table, chosen in zip(tables, rows, strict=True):
-        part = pixels[start : start + len(chosen)]
-        np.take(table.pixels, chosen, axis=0, out=part, mode="clip")
-        start += len(chosen)
+    ends = np.cumsum([len(chosen) for chosen in rows])
+
+    def fill(table: ImageTable, chosen: list[int], end: int) -> None:
+        np.take(table.pixels, chosen, axis=0, out=pixels[end - len(chosen) : end], mode="clip")
+
+    with ThreadPoolExecutor(default_workers()) as pool:  # numpy copies without Python's lock
+        list(pool.map(fill, tables, rows, ends))
     pairs = [(t, row) for t, chosen in zip(tables, rows, strict=True) for row in chosen]
     return ImageTable(
         pixels=pixels,
