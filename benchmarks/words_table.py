@@ -7,17 +7,21 @@
 
 Rows come as NAME=FILE in the order given; files are those of `words_baselines.py`, or any that
 `sightwords evaluate words` reads. Images without captions in `--captions` are left out, images
-with a single caption too. With `--boxes`, the files that hold peaks play the pointing game as well
-(`localisation.py`). `--write` puts the tables into a Markdown page between the lines
+with a single caption too. A FILE that ends in `.jsonl#ROW` is the last line of that row in a
+`results.jsonl` of `words_baselines.py`, for rows whose scores were not kept: nothing but its number
+of images can be checked then. With `--boxes`, the files that hold peaks play the pointing game as
+well (`localisation.py`). `--write` puts the tables into a Markdown page between the lines
 `<!-- words_table -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,11 +51,16 @@ def main() -> None:
     reports = {
         name: evaluate_words(path, references, vocabulary=args.vocabulary, subset=True, name=name)
         for name, path in files.items()
+        if not _is_stated(path)
     }
+    lines = {name: stated(path) for name, path in files.items() if _is_stated(path)}
     sizes = {name: len(report.scores) for name, report in reports.items()}
+    sizes |= {name: int(line["images"]) for name, line in lines.items()}
     if len(set(sizes.values())) > 1:
         raise SystemExit(f"rows of different images cannot be compared: {sizes}")
-    tables = [table(reports, "ap").markdown(), table(reports, "phr").markdown()]
+    if not reports:
+        raise SystemExit("give at least one file of scores")
+    tables = [table(reports, lines, m, order=list(files)).markdown() for m in ("ap", "phr")]
     if args.boxes:
         tables.append(places(files, examples, args.boxes))
     text = "\n\n".join(tables)
@@ -71,7 +80,23 @@ def named_file(row: str) -> tuple[str, Path]:
     return name or Path(path).stem, Path(path)
 
 
-def table(reports: Mapping[str, WordReport], measure: str) -> Grid:
+def stated(path: Path) -> dict[str, Any]:
+    """The last line of a row in `FILE.jsonl#ROW`."""
+    file, _, row = str(path).rpartition("#")
+    read = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    found: list[dict[str, Any]] = [line for line in read if line["row"] == row]
+    if not found:
+        raise SystemExit(f"{file}: no row {row!r}; it has {sorted({line['row'] for line in read})}")
+    return found[-1]
+
+
+def table(
+    reports: Mapping[str, WordReport],
+    lines: Mapping[str, Mapping[str, Any]],
+    measure: str,
+    *,
+    order: Sequence[str],
+) -> Grid:
     """Chance, each detector, and for PHR people; one column a part of speech, in per cent."""
     first = next(iter(reports.values()))
     title = {"ap": "AP, %", "phr": "PHR, %"}[measure]
@@ -79,10 +104,17 @@ def table(reports: Mapping[str, WordReport], measure: str) -> Grid:
     rows = [("words", *(str(getattr(m, counted)) for m in first.means))]
     if measure == "ap":
         rows.append(("Chance", *_percents(first, "chance")))
-    rows += [(name, *_percents(report, measure)) for name, report in reports.items()]
+    columns = [m.pos for m in first.means]
+    for name in order:
+        row = (
+            [f"{lines[name][pos][measure]:.1f}" for pos in columns]
+            if name in lines
+            else _percents(reports[name], measure)
+        )
+        rows.append((name, *row))
     if measure == "phr":
         rows.append(("Human Agreement", *_percents(first, "human_agreement")))
-    return Grid((title, *(m.pos for m in first.means)), tuple(rows))
+    return Grid((title, *columns), tuple(rows))
 
 
 def places(files: Mapping[str, Path], examples: Sequence[Example], boxes: Path) -> str:
@@ -109,6 +141,10 @@ def between_markers(page: str, text: str) -> str:
     if not found or not closed:
         raise SystemExit(f"the page has no lines {START} and {END}; write them where tables belong")
     return f"{head}{START}\n\n{text}\n\n{END}{tail}"
+
+
+def _is_stated(path: Path) -> bool:
+    return ".jsonl#" in path.name
 
 
 def _holds_peaks(path: Path) -> bool:

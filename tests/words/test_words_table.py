@@ -57,7 +57,9 @@ def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, files: Path, *more:
     options = ["--captions", str(files / "captions.jsonl")]
     options += ["--vocabulary", str(files / "vocabulary.json")]
     rows = [f"Good={files / 'good.npz'}", f"Bad={files / 'bad.npz'}"]
-    monkeypatch.setattr(sys, "argv", ["words_table", *rows, *options, *more])
+    stated = [word for word in more if "#" in word]
+    more = tuple(word for word in more if "#" not in word)
+    monkeypatch.setattr(sys, "argv", ["words_table", *rows, *stated, *options, *more])
     script.main()
 
 
@@ -99,6 +101,31 @@ def test_rows_of_different_images_are_refused(
     np.savez(files / "bad.npz", **fewer)
     with pytest.raises(SystemExit, match="different images"):
         run(script, monkeypatch, files)
+
+
+def test_a_row_stated_in_a_results_file(
+    script: ModuleType,
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figures = {
+        pos: {"ap": 12.34, "phr": 56.78}
+        for pos in ("NN", "VB", "JJ", "DT", "PRP", "IN", "Others", "All")
+    }
+    lines = [{"row": "vgg", "images": 2, **figures}, {"row": "other", "images": 2, **figures}]
+    lines[0]["All"] = {"ap": 9.96, "phr": 1.0}
+    results = files / "results.jsonl"
+    results.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    run(script, monkeypatch, files, f"Stated={results}#vgg")
+    ap, phr = cells(capsys.readouterr().out, "Stated")
+    assert (ap[1], ap[-1], phr[1], phr[-1]) == ("12.3", "10.0", "56.8", "1.0")
+    with pytest.raises(SystemExit, match="no row 'lost'; it has \\['other', 'vgg'\\]"):
+        run(script, monkeypatch, files, f"Stated={results}#lost")
+    lines[0]["images"] = 3
+    results.write_text(json.dumps(lines[0]) + "\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="different images"):
+        run(script, monkeypatch, files, f"Stated={results}#vgg")
 
 
 def test_a_page_without_markers_is_left_alone(script: ModuleType) -> None:
