@@ -30,7 +30,7 @@ from sightwords.words.noisy_or import sigmoid
 
 BINOMIAL = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)
 
-PATCH_FRACTION = 0.3
+PATCH_FRACTION = 0.2
 """Boxes run around what reaches this share of the peak; `docs/words.md` says how it was chosen."""
 
 
