@@ -20,7 +20,7 @@ SHOWN = (
     ("coffee", "wooden"),  # an adjective
     ("coffee", "spoon"),  # a small thing
     ("photographer", "camera"),  # a held thing
-    ("photographer", "drinking"),  # a failure
+    ("astronaut", "man"),  # a failure
 )
 COLUMNS, WIDTH, HEIGHT, GAP = 3, 420, 340, 12
 
