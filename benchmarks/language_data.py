@@ -38,8 +38,8 @@ from sightwords.types import Example
 
 BEST = PRESETS["default"].language
 """The settings of `sightwords train language`."""
-SHIPPED = LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3)
-"""Those that the model inside the package was trained with."""
+BEFORE = LanguageConfig(attribute_samples=3, learning_rate=0.5, text_weight=0.3)
+"""Those that the model before the one inside the package was trained with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,13 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", type=int, default=4000, metavar="N")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--shipped", action="store_true", help="the settings of the model inside the package"
+        "--before", action="store_true", help="the settings of the model before the packaged one"
     )
 
 
 def load(args: argparse.Namespace) -> Data:
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
-    config = SHIPPED if args.shipped else BEST
+    config = BEFORE if args.before else BEST
     # One corpus for each file: ids of one need not differ from those of another.
     examples = [e for name in args.train for e in open_corpus(str(args.data / name))]
     captions = (caption for example in examples for caption in example.captions)
