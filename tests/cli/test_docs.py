@@ -102,7 +102,8 @@ def _scene(folder: Path) -> None:
     for name in ("holiday", "shards", "val2014"):
         (folder / name).mkdir(parents=True)
     shutil.copy(samples["cat"], folder / "dog.jpg")
-    shutil.copy(samples["coffee"], folder / "coffee.jpg")
+    for name in ("astronaut", "coffee"):
+        shutil.copy(samples[name], folder / f"{name}.jpg")
     shutil.copy(samples["rocket"], folder / "holiday" / "rocket.jpg")
     shutil.copy(samples["cat"], folder / "val2014" / "COCO_val2014_000000000042.jpg")
     (folder / "list.txt").write_text("holiday/rocket.jpg\n", encoding="utf-8")
