@@ -28,7 +28,7 @@ def main() -> None:
     args = _arguments()
     began = time.perf_counter()
     # Forked before CUDA wakes up.
-    waiting = decoding(args.shards, args.cache, args.size_px, processes=args.processes)
+    waiting = decoding(named(args.shards), args.cache, args.size_px, processes=args.processes)
 
     from sightwords.config import PRESETS
     from sightwords.text.vocabulary_file import load_vocabulary
@@ -50,17 +50,15 @@ def main() -> None:
 
 
 def decoding(
-    sources: Iterable[str], cache: Path, side_px: int, *, processes: int | None = None
+    shards: Iterable[str], cache: Path, side_px: int, *, processes: int | None = None
 ) -> list[Future[Path]]:
-    """A table for each shard under `cache`, made by processes, in the order of the shards.
+    """Tables of these shards under `cache`, being made by processes.
 
     The slowest kind of image, Flickr's AVIF, goes first.
     """
-    shards = [shard for source in sources for shard in expand(source)]
     pool = ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("fork"))
     slowest_first = sorted(shards, key=lambda name: "flickr" not in name)
-    at_work = {shard: pool.submit(decode, shard, cache, side_px) for shard in slowest_first}
-    return [at_work[shard] for shard in shards]
+    return [pool.submit(decode, shard, cache, side_px) for shard in slowest_first]
 
 
 def decode(shard: str, cache: Path, side_px: int) -> Path:
@@ -73,7 +71,16 @@ def decode(shard: str, cache: Path, side_px: int) -> Path:
 
 def decoded(sources: Iterable[str], cache: Path, side_px: int) -> list[ImageTable]:
     """The finished tables of all shards, in their order, none of them in memory yet."""
-    return [open_table(done.result()) for done in decoding(sources, cache, side_px)]
+    shards = named(sources)
+    missing = [s for s in shards if not (cache / Path(s).stem / INDEX_NAME).exists()]
+    for done in decoding(missing, cache, side_px) if missing else ():
+        done.result()
+    return [open_table(cache / Path(shard).stem) for shard in shards]
+
+
+def named(sources: Iterable[str]) -> list[str]:
+    """The shards that patterns name."""
+    return [shard for source in sources for shard in expand(source)]
 
 
 def _arguments() -> argparse.Namespace:

@@ -40,7 +40,6 @@ import numpy as np
 
 from sightwords.batch.keys import shared_prints
 from sightwords.batch.parquet import write_parquet
-from sightwords.corpus import open_corpus
 from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.shards import split_name
 from sightwords.corpus.sources import expand
@@ -210,6 +209,7 @@ def gpu(args: argparse.Namespace) -> None:
     """Seconds of the detector stage: the network over tables in memory, and with decoding."""
     import torch
 
+    from features import decode  # type: ignore[import-not-found]
     from sightwords.config import PRESETS
     from sightwords.text.vocabulary_file import load_vocabulary
     from sightwords.train.detector import load_weights, new_network
@@ -228,8 +228,7 @@ def gpu(args: argparse.Namespace) -> None:
     for images in args.images:
         with tempfile.TemporaryDirectory(dir=args.scratch) as folder:
             began = time.perf_counter()
-            pieces = [(s, Path(folder) / str(n), args.size_px) for n, s in enumerate(shards)]
-            waiting = deque(pool.submit(decode, *piece) for piece in pieces)
+            waiting = deque(pool.submit(decode, s, Path(folder), args.size_px) for s in shards)
             done, busy = 0, 0.0
             while waiting and done < images:
                 table = open_table(waiting.popleft().result())
@@ -249,13 +248,6 @@ def gpu(args: argparse.Namespace) -> None:
             flush=True,
         )
     pool.shutdown(cancel_futures=True)
-
-
-def decode(shard: str, folder: Path, size_px: int) -> Path:
-    from sightwords.train.table import build_table
-
-    build_table(open_corpus([shard]), folder, side_px=size_px, workers=1)
-    return folder
 
 
 def thinned(samples: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:

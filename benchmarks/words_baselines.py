@@ -153,7 +153,7 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     train, held_out, val, test = tables(args)
     outputs = dict(pair.split("=", 1) for pair in args.outputs)
-    sets = {part: table_of([source], args) for part, source in outputs.items()}
+    sets = {part: all_of([source], args) for part, source in outputs.items()}
     vocabulary = load_vocabulary(args.vocabulary)
     targets = caption_targets(train.captions, vocabulary)
     spent = time.perf_counter() - began
@@ -204,20 +204,26 @@ def tables(
     parts = decoded(args.train, args.cache, args.stored_px)
     coco = [name for part in parts for name in part.ids if name.isdigit()]
     held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
-    used = table_of(args.train, args, lambda name: name not in held_out)
-    held = table_of(args.train, args, lambda name: name in held_out)
-    val = table_of(args.val, args, lambda name: half_by_hash(name) == 0)
-    return used, held, val, table_of(args.test, args) if args.test else None
+    used = table_of(parts, lambda name: name not in held_out, limit=args.limit)
+    held = table_of(parts, lambda name: name in held_out, limit=args.limit)
+    val = all_of(args.val, args, lambda name: half_by_hash(name) == 0)
+    return used, held, val, all_of(args.test, args) if args.test else None
 
 
-def table_of(
+def all_of(
     sources: Sequence[str],
     args: argparse.Namespace,
     wanted: Callable[[str], bool] = lambda name: True,
 ) -> ImageTable:
     """Images of some shards, all or those whose ids are wanted."""
-    found = gathered(decoded(sources, args.cache, args.stored_px), wanted)
-    return found.select(range(min(args.limit, len(found)))) if args.limit else found
+    return table_of(decoded(sources, args.cache, args.stored_px), wanted, limit=args.limit)
+
+
+def table_of(
+    parts: Sequence[ImageTable], wanted: Callable[[str], bool], *, limit: int
+) -> ImageTable:
+    found = gathered(parts, wanted)
+    return found.select(range(min(limit, len(found)))) if limit else found
 
 
 def within(row: Row, seconds: float, images: int, *, epochs: int) -> Row | None:

@@ -15,6 +15,7 @@ each is judged on the first half of the validation images. `keep` writes to `--o
 `weights.safetensors` (float16), `held-out.npz` (all scores of the 4,000 calibration images) and
 `top-words.npz`: the 40 likeliest words of each training image, scored by the detector that did not
 see it, and of each image of `--val` and `--others`, scored by the kept one.
+`export=NAME:SETTINGS`, those of its training, writes `detector/`, which runs without torch.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.detector import load_weights, new_network, save_weights
+from sightwords.train.export import export_detector
 from sightwords.train.labels import caption_targets, unknown_where_few
 from sightwords.train.network import WordNetwork
 from sightwords.train.table import ImageTable, gathered
@@ -82,25 +84,24 @@ class Bench:
             return self.keep(work)
         if name == "unseen":
             return self.score_more(work)
+        if name == "export":
+            return self.export(*work.partition(":")[::2])
         kind, *rest = work.split(":")
         if kind == "average":
             network = average_weights([self.load(n) for n in rest[0].split("+")], self.fresh())
         else:
             names = rest.pop(0).split("+") if kind == "taught" else []
-            settings = dict(pair.split("=") for pair in ",".join(rest).split(",") if pair)
+            settings = ",".join(rest)
             tables = [*self.images, *(self.more if names else [])]
             network = self.fit(gathered(tables, self.trained_on), settings, teachers=names)
         save_weights(network, self.args.work / f"{name}.safetensors")
         return self.judge(network)
 
     def fit(
-        self, table: ImageTable, settings: dict[str, str], *, teachers: Sequence[str] = ()
+        self, table: ImageTable, settings: str = "", *, teachers: Sequence[str] = ()
     ) -> WordNetwork:
         """Train a network that begins as every other one does, whatever its seed."""
-        parsed: dict[str, Any] = {
-            k: v if v.isalpha() else json.loads(v) for k, v in settings.items()
-        }
-        config = dataclasses.replace(KEPT, **parsed)
+        config = _changed(settings)
         taught = Teachers([self.load(n) for n in teachers]) if teachers else None
         targets = caption_targets(table.captions, self.vocabulary, labels=config.labels)
         if taught is not None:
@@ -123,7 +124,7 @@ class Bench:
             return half_by_hash(name, salt="fold") == number
 
         seen = gathered(self.images, lambda name: self.trained_on(name) and is_seen(name))
-        network = self.fit(seen, {})
+        network = self.fit(seen)
         save_weights(network, self.args.work / f"half-{number}.safetensors")
         unseen = gathered(self.images, lambda name: self.trained_on(name) and not is_seen(name))
         scores = score_images(network, unseen, device=self.args.device)
@@ -149,7 +150,8 @@ class Bench:
             _top(held, scores),
             _top(others, score_images(network, others, device=device)),
         ]
-        parts += [_read_top(path) for path in sorted(self.args.work.glob("*.npz"))]
+        unseen = ["half-0", "half-1", *(["unseen"] if self.args.more else [])]
+        parts += [_read_top(self.args.work / f"{part}.npz") for part in unseen]
         ids, indices, probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         words = np.array(self.vocabulary.words)
         np.savez_compressed(
@@ -157,6 +159,14 @@ class Bench:
         )
         shutil.copy(self.args.work / f"{name}.safetensors", out / "weights.safetensors")
         return {"images": len(ids)}
+
+    def export(self, name: str, settings: str) -> dict[str, object]:
+        """Write the detector's directory, with the settings that it was trained with."""
+        config = dataclasses.replace(PRESETS["default"], words=_changed(settings))
+        export = export_detector(
+            self.load(name), self.vocabulary, config, self.args.out / "detector"
+        )
+        return {"bytes": export.network_bytes, "difference": export.difference}
 
     def judge(self, network: WordNetwork) -> dict[str, object]:
         """AP and PHR on the first half of the validation images."""
@@ -207,6 +217,13 @@ class Bench:
     def _tables(self, sources: Sequence[str]) -> list[ImageTable]:
         found: list[ImageTable] = decoded(sources, self.args.tables, self.args.stored_px)
         return found
+
+
+def _changed(settings: str) -> WordsConfig:
+    """The kept settings with others as `key=value,key=value`."""
+    pairs = (pair.split("=") for pair in settings.split(",") if pair)
+    parsed: dict[str, Any] = {k: v if v.isalpha() else json.loads(v) for k, v in pairs}
+    return dataclasses.replace(KEPT, **parsed)
 
 
 def _say(report: StepReport) -> None:

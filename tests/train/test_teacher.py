@@ -81,3 +81,5 @@ def test_chosen_images_of_several_tables(squares: Any) -> None:
 
     with pytest.raises(CorpusError, match="different sizes"):
         gathered([one, replace(two, resize="pad")], lambda name: True)
+    with pytest.raises(CorpusError, match="no image tables"):
+        gathered([], lambda name: True)

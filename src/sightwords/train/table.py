@@ -71,6 +71,8 @@ class ImageTable:
 
 def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> ImageTable:
     """The images whose ids are wanted, of several tables, in memory once."""
+    if not tables:
+        raise CorpusError("no image tables to choose from; give a source of images")
     if len({(table.side_px, table.resize) for table in tables}) != 1:
         raise CorpusError("image tables of different sizes cannot be joined; build them alike")
     rows = [[row for row, name in enumerate(t.ids) if wanted(name)] for t in tables]
