@@ -7,7 +7,6 @@ r"""What captioning costs as the number of photographs grows: CPU and GPU second
     python benchmarks/scale.py keys --keys 10000000                   # are there doubles?
     python benchmarks/scale.py plot growth.json --out docs/images/scale.png
     python benchmarks/scale.py gpu 'coco-train-*.tar' 'coco-val-*.tar' \
-        --weights weights.safetensors --vocabulary vocabulary.json \
         --images 10000 50000 --device cuda --processes 16
 
 `grow` and `overhead` run `sightwords batch` from start to end and add up the CPU seconds (user and
@@ -43,6 +42,7 @@ from sightwords.batch.parquet import write_parquet
 from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.shards import split_name
 from sightwords.corpus.sources import expand
+from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 SHARD_IMAGES = 1000
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -220,7 +220,8 @@ def gpu(args: argparse.Namespace) -> None:
     words = len(load_vocabulary(args.vocabulary))
     pool = ProcessPoolExecutor(args.processes, mp_context=get_context("spawn"))
     network = new_network(PRESETS["default"].words, words, weights=None, size_px=args.size_px)
-    load_weights(network, args.weights)
+    if args.weights:
+        load_weights(network, args.weights)
     with tempfile.TemporaryDirectory(dir=args.scratch) as folder:
         # The first pass chooses and compiles kernels.
         describe_images(network, open_table(decode(shards[0], Path(folder), args.size_px)),
@@ -372,8 +373,8 @@ def arguments() -> argparse.Namespace:
     plotting.set_defaults(verb=plot)
     detecting = verbs.add_parser("gpu")
     detecting.add_argument("shards", nargs="+")
-    detecting.add_argument("--weights", type=Path, required=True)
-    detecting.add_argument("--vocabulary", type=Path, required=True)
+    detecting.add_argument("--weights", type=Path, help="random, which cost the same, unless given")
+    detecting.add_argument("--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME)
     detecting.add_argument("--images", type=int, nargs="+", default=[10_000, 50_000])
     detecting.add_argument("--size-px", type=int, default=224)
     detecting.add_argument("--batch", type=int, default=256)
