@@ -4,7 +4,8 @@
     python benchmarks/paper_tables.py PLAN.toml --rows rows --page docs/results.md  # in place
 
 One table an image set of the plan, one line a row of the plan, in its order. On the page a table
-stands between `<!-- table: SET -->` and `<!-- end -->`; the rest of the page is left as it is.
+stands between `<!-- table: SET -->` and `<!-- end -->`; the rest of the page is left as it is, and
+so is the line of a row, found by its label, of which no file is at hand.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ Values = Mapping[str, float]
 def main() -> None:
     args = arguments()
     plan = read_plan(args.plan)
-    tables = {name: table(plan, name, args.rows) for name in plan.sets if plan.sets[name].tables}
-    if not args.page:
-        print("\n\n".join(f"## {name}\n\n{found}" for name, found in tables.items()))
-        return
-    page = args.page.read_text(encoding="utf-8")
-    for name, found in tables.items():
-        page = placed(page, name, found)
-    write_text(args.page, page)
+    page = args.page.read_text(encoding="utf-8") if args.page else ""
+    for name in (name for name, one in plan.sets.items() if one.tables):
+        if args.page:
+            page = placed(page, name, table(plan, name, args.rows, standing(page, name)))
+        else:
+            print(f"## {name}\n\n{table(plan, name, args.rows, {})}\n")
+    if args.page:
+        write_text(args.page, page)
 
 
-def table(plan: Plan, images: str, rows: Path) -> str:
-    """One set's table in Markdown."""
+def table(
+    plan: Plan, images: str, rows: Path, before: Mapping[str, tuple[str, ...]]
+) -> str:
+    """One set's table in Markdown; lines of rows without a file are those from `before`."""
     one = plan.sets[images]
     others = [name for name in one.tables if name != "systems"]
     published = one.published
@@ -52,10 +55,14 @@ def table(plan: Plan, images: str, rows: Path) -> str:
     body = paper_rows(len(header)) if "pascal5" in one.tables else []
     for system in plan.systems:
         found = {name: saved(rows / images, name, system.name) for name in one.tables}
+        label = system.label or system.name
+        if label in before and not any(found.values()):
+            body.append(before[label])
+            continue
         cells = four(system, found.get("systems", {}), published=published)
         for name in others:
             cells += [cell(key, found[name]) for key, _ in MEASURES]
-        body.append((system.label or system.name, *cells))
+        body.append((label, *cells))
     return Grid(tuple(header), tuple(body)).markdown()
 
 
@@ -103,14 +110,30 @@ def printed(value: float | None) -> str:
     return NOT_GIVEN if value is None else f"{value:.1f}"
 
 
+def standing(page: str, name: str) -> dict[str, tuple[str, ...]]:
+    r"""The lines of a table of the page, by label.
+
+    >>> standing("<!-- table: x -->\n| a | b |\n|:--|--:|\n| r | 1 |\n<!-- end -->", "x")["r"]
+    ('r', '1')
+    """
+    match = place_of(name).search(page)
+    lines = match[2].splitlines()[2:] if match else []
+    rows = (tuple(map(str.strip, line.strip("|").split("|"))) for line in lines)
+    return {row[0]: row for row in rows}
+
+
+def place_of(name: str) -> re.Pattern[str]:
+    """What stands around a table, and the table."""
+    return re.compile(rf"(<!-- table: {re.escape(name)} -->\n)(.*?)(<!-- end -->)", re.S)
+
+
 def placed(page: str, name: str, found: str) -> str:
     r"""The page with a table in its place.
 
     >>> placed("a\n<!-- table: x -->\nold\n<!-- end -->\nb\n", "x", "| new |")
     'a\n<!-- table: x -->\n| new |\n<!-- end -->\nb\n'
     """
-    pattern = re.compile(rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)", re.S)
-    page, count = pattern.subn(lambda match: f"{match[1]}{found}\n{match[2]}", page)
+    page, count = place_of(name).subn(lambda match: f"{match[1]}{found}\n{match[3]}", page)
     if count != 1:
         raise SystemExit(f"{count} places `<!-- table: {name} -->` ... `<!-- end -->`; expected 1")
     return page
