@@ -2,6 +2,7 @@
 
     python benchmarks/paper_rows.py PLAN.toml lists --set coco-val      # and --set coco-test ...
     python benchmarks/paper_rows.py PLAN.toml tune                      # MERT, on coco-val alone
+    python benchmarks/paper_rows.py PLAN.toml spread --row 'VGG+Score+ft'   # MERT by other seeds
     python benchmarks/paper_rows.py PLAN.toml score --set coco-test
     python benchmarks/paper_tables.py PLAN.toml --page docs/results.md
 
@@ -11,7 +12,9 @@ folder an image set, as benchmarks/describe.py writes it (scores.npz, features.n
 another detector, such as AlexNet on proposals, needs those two files of coco-val and of the test
 set, and no other code. A row with `open` says why it cannot be measured yet, and is left out.
 
-`lists` and `tune` keep their work under --out and go on where they were left. `score` measures
+`lists` and `tune` keep their work under --out and go on where they were left. `spread` tunes with
+several seeds and says what each gives on the other half of coco-val: how much of a difference
+between rows is MERT's luck. `score` measures
 perplexity (`perplexity`: nothing else), writes the captions, saves the rows for `paper_tables.py`
 and `sightwords evaluate tables`, and appends a line to log.md for each; what was scored before is
 left as it is.
@@ -25,7 +28,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -64,6 +67,8 @@ OFFERED, KEPT = 0.15, 0.05
 """Words of the first probability are offered to the language model, of the second kept."""
 RESTARTS = 6
 """Of MERT."""
+SEEDS = 6
+"""Of MERT, for `spread`."""
 LONGEST = 30
 """Words of a sampled sentence; longer ones are cut."""
 
@@ -171,6 +176,8 @@ def main() -> None:
                 score(work, system, args.set, args.rows)
         elif system.kind == "lists" and args.stage == "tune":
             work.ranker(system)
+        elif system.kind == "lists" and args.stage == "spread":
+            work.spread(system)
         elif system.kind == "lists" and args.set not in system.captions:
             work.lists(system, args.set)
 
@@ -285,17 +292,29 @@ class Work:
         if not system.weights and not (folder / "weights.json").exists():
             began = time.perf_counter()
             tuning = self.tuning(system, TUNE, measured=True)
-            config = MertConfig(
-                objective=system.objective,
-                dmsm=system.dmsm is not None,
-                restarts=RESTARTS,
-                seed=self.plan.seed,
-            )
-            found = tune_ranker(tuning, config)
+            found = tune_ranker(tuning, self._mert(system, self.plan.seed))
             found = with_values(found, {"tuning": (tuning, apply_ranker(tuning, found))})
             found.save(folder)
             said(f"{system.name}: {dict(found.values['tuning'])}", began)
         return Ranker.load(folder)
+
+    def _mert(self, system: System, seed: int) -> MertConfig:
+        has_dmsm = system.dmsm is not None
+        return MertConfig(objective=system.objective, dmsm=has_dmsm, restarts=RESTARTS, seed=seed)
+
+    def spread(self, system: System) -> None:
+        """What MERT with several seeds gives on the half of coco-val that it does not see."""
+        seen = self.tuning(system, TUNE, measured=True)
+        other = self.tuning(replace(system, tune_half=1 - system.tune_half), TUNE, measured=True)
+        found = []
+        for seed in range(SEEDS):
+            ranker = tune_ranker(seen, self._mert(system, seed))
+            ranker = with_values(ranker, {"other": (other, apply_ranker(other, ranker))})
+            found.append(ranker.values["other"])
+            print(f"{system.name}, seed {seed}: {_told(found[-1])}", flush=True)
+        for key in ("cider", "bleu_4"):
+            values = [float(one[key]) for one in found]
+            print(f"{system.name}: {key} {min(values):.4f} to {max(values):.4f}")
 
     def captions(self, system: System, images: str) -> dict[str, str]:
         """What the row says of each image."""
@@ -330,6 +349,10 @@ class Work:
         text = joined(encode_blocks(examples, model.vocabulary, sets))
         found = corpus_perplexity(model, text, sets)
         return found.value, found.signature
+
+
+def _told(values: Mapping[str, float]) -> str:
+    return f"CIDEr {values['cider']:.4f}, BLEU-4 {values['bleu_4']:.4f} ({values['images']} images)"
 
 
 def sampled(model: MaxEnt, rng: np.random.Generator) -> str:
@@ -427,7 +450,7 @@ def said(what: str, began: float) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("plan", type=Path)
-    parser.add_argument("stage", choices=("lists", "tune", "perplexity", "score"))
+    parser.add_argument("stage", choices=("lists", "tune", "spread", "perplexity", "score"))
     parser.add_argument("--set", default=TUNE, help="images of the plan (default: coco-val)")
     parser.add_argument("--row", action="append", help="only this row; again for more")
     parser.add_argument("--out", type=Path, default=Path("paper_rows"), help="lists, weights, ...")

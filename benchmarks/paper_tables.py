@@ -40,9 +40,7 @@ def main() -> None:
         write_text(args.page, page)
 
 
-def table(
-    plan: Plan, images: str, rows: Path, before: Mapping[str, tuple[str, ...]]
-) -> str:
+def table(plan: Plan, images: str, rows: Path, before: Mapping[str, tuple[str, ...]]) -> str:
     """One set's table in Markdown; lines of rows without a file are those from `before`."""
     one = plan.sets[images]
     others = [name for name in one.tables if name != "systems"]
