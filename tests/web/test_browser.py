@@ -258,6 +258,63 @@ def test_by_keys_alone(watched: Watched) -> None:
     assert pixels(page).tobytes() != plain
 
 
+def test_keys_keep_their_place_among_photographs(watched: Watched) -> None:
+    page = watched.page
+    upload(page, one=picture("red", "red"), two=picture("blue", "blue"), three=b"broken")
+    page.locator("#strip .failed").wait_for()
+    page.locator("#strip button").nth(1).focus()
+    page.keyboard.press("Enter")
+    page.locator("#caption button[data-word=blue]").wait_for()
+    assert "blue" in page.evaluate("document.activeElement.firstElementChild.alt")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#error", has_text="three.png").wait_for()
+    assert "three.png: three.png: no image" in page.evaluate("document.activeElement.innerText")
+
+
+def test_a_file_that_has_changed_is_not_the_servers_fault(watched: Watched, tmp_path: Path) -> None:
+    page, path = watched.page, tmp_path / "mine.png"
+    path.write_bytes(picture("red", "red"))
+    page.set_input_files("#file", path)
+    captioned(page)
+    path.unlink()
+    page.fill("#forbid", "dog")
+    page.keyboard.press("Enter")
+    page.locator("#error", has_text="mine.png cannot be read").wait_for()
+
+
+def test_many_large_photographs(watched: Watched) -> None:
+    """None is kept larger than it is drawn, and those beyond the limit are not dropped unsaid."""
+    page = watched.page
+    page.evaluate(
+        """() => {
+        window.large = [];
+        const make = window.createImageBitmap.bind(window);
+        window.createImageBitmap = async (...given) => {
+          const bitmap = await make(...given);
+          if (bitmap.width > 1024) window.large.push(bitmap);
+          return bitmap;
+        };
+        }"""
+    )
+    stream = io.BytesIO()
+    Image.new("RGB", (1600, 1200), "red").save(stream, "PNG")
+    upload(page, large=stream.getvalue(), **{f"n{number}": b"broken" for number in range(100)})
+    assert "red" in captioned(page)
+    page.locator("#error", has_text="The first 100 of 101 photographs").wait_for()
+    assert page.locator("#strip button").count() == 100
+    assert pixels(page).size == (1024, 768)
+    assert page.evaluate("window.large.map((bitmap) => bitmap.width)") == [0]  # closed
+
+
+def test_a_format_that_the_browser_cannot_show(watched: Watched) -> None:
+    stream = io.BytesIO()
+    Image.new("RGB", (160, 120), "red").save(stream, "TIFF")
+    upload(watched.page, scan=stream.getvalue())
+    assert "red" in captioned(watched.page)
+    assert "This browser cannot show" in watched.page.locator("#map-of").inner_text()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier(chromium: Browser, address: str, scheme: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

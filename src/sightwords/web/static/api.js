@@ -40,7 +40,12 @@ async function send(url, file, signal) {
       answer = await fetch(url, { method: "POST", body: form, headers, signal });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Error("The server cannot be reached. Is it still running?");
+      // A folder that was dropped, or a file that has changed since, fails in the same way.
+      const readable = await file.slice(0, 1).arrayBuffer().then(() => true, () => false);
+      throw new Error(readable
+        ? "The server cannot be reached. Is it still running?"
+        : `${file.name} cannot be read. Is it a folder, or was it moved or changed? Choose ` +
+          "photographs again.");
     }
     if (answer.ok) return answer;
     if (answer.status === 503 && attempt < TRIES) {

@@ -4,13 +4,14 @@
 //   view.js  answers as elements
 
 import * as api from "./api.js";
-import { draw, drawScale } from "./draw.js";
+import { draw, drawScale, shrunk } from "./draw.js";
 import { $, make, showCaption, showRivals, showWords, wordFacts } from "./view.js";
 
 const SLIDER_MS = 150;
 const AT_ONCE = 2;
+const MOST = 100;
 
-const state = { settings: null, photos: [], current: null, word: null, timer: 0 };
+const state = { settings: null, photos: [], current: null, word: null, timer: 0, notice: null };
 
 // ---------------------------------------------------------------- wishes
 
@@ -24,10 +25,12 @@ const keyOf = (wished) => JSON.stringify(wished);
 // ---------------------------------------------------------------- photographs in
 
 async function add(files) {
-  fail(null);
-  const images = [...files].slice(0, 100);
-  if (!images.length) return;
-  const photos = await Promise.all(images.map(prepare));
+  if (!files.length) return;
+  state.notice = files.length > MOST
+    ? `The first ${MOST} of ${files.length} photographs were taken; add the others after them, or ` +
+      "caption whole folders with: sightwords batch"
+    : null;
+  const photos = [...files].slice(0, MOST).map(waitingPhoto);
   state.photos.push(...photos);
   $("strip").hidden = state.photos.length < 2;
   select(photos[0]);
@@ -39,11 +42,15 @@ async function add(files) {
   );
 }
 
-async function prepare(file) {
+function waitingPhoto(file) {
+  return { file, bitmap: null, url: null, prepared: null, name: file.name || "pasted photograph",
+           answer: null, error: null, key: null, asking: false, button: null };
+}
+
+async function prepare(photo) {
   // A format that this browser cannot show may still be one that the server can read.
-  const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" }).catch(() => null);
-  const url = bitmap ? URL.createObjectURL(file) : null;
-  return { file, bitmap, url, name: file.name || "pasted photograph", answer: null, error: null, key: null };
+  photo.bitmap = await shrunk(photo.file).catch(() => null);
+  photo.url = photo.bitmap ? URL.createObjectURL(photo.file) : null;
 }
 
 async function ask(photo) {
@@ -51,10 +58,14 @@ async function ask(photo) {
   if (photo.key === keyOf(wished)) return;
   photo.stop?.abort();
   photo.stop = new AbortController();
+  const { signal } = photo.stop;
   photo.key = keyOf(wished);
-  busy(photo, true);
+  photo.asking = true;
+  showBusy();
   try {
-    photo.answer = await api.caption(photo.file, wished, photo.stop.signal);
+    // One at a time: a hundred photographs of a telephone, unpacked at once, fill the memory.
+    await (photo.prepared ??= prepare(photo));
+    photo.answer = await api.caption(photo.file, wished, signal);
     photo.error = null;
     photo.answered = wished;
   } catch (error) {
@@ -63,15 +74,18 @@ async function ask(photo) {
     photo.error = error.message;
     if (error instanceof api.Unauthorized) $("token-form").hidden = false;
   }
-  busy(photo, false);
+  photo.asking = false;
+  showBusy();
   showStrip();
   if (photo === state.current) show();
 }
 
-function busy(photo, is) {
-  if (photo !== state.current) return;
-  $("result").classList.toggle("busy", is);
-  $("status").textContent = is ? `Captioning ${photo.name} …` : "";
+function showBusy() {
+  const { asking, name } = state.current;
+  $("result").classList.toggle("busy", asking);
+  const said = $("status").textContent;
+  if (asking) $("status").textContent = `Captioning ${name} …`;
+  else if (said.startsWith("Captioning ")) $("status").textContent = "";
 }
 
 // ---------------------------------------------------------------- what is shown
@@ -80,6 +94,7 @@ function select(photo) {
   state.current = photo;
   state.word = null;
   showStrip();
+  showBusy();
   show();
   ask(photo);
 }
@@ -96,7 +111,7 @@ function fail(message) {
 
 function show() {
   const { answer, error, answered } = state.current;
-  fail(error);
+  fail(error ?? state.notice);
   // Beside a refused wish the last caption stays; a photograph that was never read has none.
   $("result").hidden = !answer;
   if (!answer) return;
@@ -109,7 +124,7 @@ function show() {
 }
 
 function showWord() {
-  const { answer, name } = state.current;
+  const { answer, name, bitmap } = state.current;
   const word = answer.detail.words.find((one) => one.word === state.word);
   for (const button of document.querySelectorAll("[data-word]"))
     button.setAttribute("aria-pressed", String(button.dataset.word === state.word));
@@ -120,6 +135,8 @@ function showWord() {
   $("map-of").textContent = mapped
     ? `Where “${word.word}” was found: light is strong. Press the word again for the photograph.`
     : "The photograph. Press a word to see where it was found.";
+  if (!bitmap)
+    $("map-of").textContent += " This browser cannot show files of its kind: the figure to download can.";
   $("canvas").setAttribute("aria-label", mapped
     ? `Heat map of “${word.word}” over ${name}${place(word.box)}`
     : `${name}: ${answer.caption}`);
@@ -135,20 +152,22 @@ function place(box) {
 }
 
 function showStrip() {
-  $("strip").replaceChildren(
-    ...state.photos.map((photo) => {
-      const said = photo.error ?? photo.answer?.caption ?? "waiting";
-      const face = photo.url
-        ? make("img", { src: photo.url, alt: `${photo.name}: ${said}` })
-        : make("span", { class: "text" }, photo.name);
-      return make("button", {
-        type: "button",
-        class: photo.error ? "failed" : null,
-        "aria-pressed": String(photo === state.current),
-        onclick: () => select(photo),
-      }, face);
-    }),
-  );
+  for (const photo of state.photos) {
+    // The button stays the same one, or whoever is on it with the keyboard would lose their place.
+    if (!photo.button) {
+      photo.button = make("button", { type: "button", onclick: () => select(photo) });
+      $("strip").append(photo.button);
+    }
+    const said = photo.error ?? photo.answer?.caption ?? "waiting";
+    const label = `${photo.name}: ${said}`;
+    photo.button.setAttribute("aria-pressed", String(photo === state.current));
+    photo.button.classList.toggle("failed", Boolean(photo.error));
+    const face = photo.button.firstElementChild;
+    if (photo.url && face?.tagName === "IMG") face.alt = label;
+    else if (photo.url) photo.button.replaceChildren(make("img", { src: photo.url, alt: label }));
+    else photo.button.replaceChildren(make("span", { class: "text", "aria-hidden": "true" }, photo.name),
+                                      make("span", { class: "unseen" }, label));
+  }
 }
 
 // ---------------------------------------------------------------- what is taken away

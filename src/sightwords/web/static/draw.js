@@ -25,6 +25,16 @@ export function draw(canvas, photo, word, settings) {
   if (word.box) outline(pen, word.box, width, height);
 }
 
+// A photograph as large as it is drawn, no larger: that of a telephone takes 50 MB unpacked.
+export async function shrunk(file) {
+  const whole = await createImageBitmap(file, { imageOrientation: "from-image" });
+  if (Math.max(whole.width, whole.height) <= LONGER_SIDE_PX) return whole;
+  const [resizeWidth, resizeHeight] = fit([whole.width, whole.height]);
+  const small = await createImageBitmap(whole, { resizeWidth, resizeHeight, resizeQuality: "high" });
+  whole.close();
+  return small;
+}
+
 export function drawScale(canvas, colours) {
   const pen = canvas.getContext("2d");
   const pixels = pen.createImageData(colours.length, 1);
