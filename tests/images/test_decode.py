@@ -6,11 +6,13 @@ import contextlib
 import io
 import os
 import struct
+import sys
 import tarfile
 import threading
 import warnings
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from sightwords.errors import ImageError
 from sightwords.images import decode, to_array
@@ -351,6 +353,44 @@ def test_what_is_no_image_is_described(tmp_path: Path, content: bytes, said: str
     with pytest.raises(ImageError, match=said) as caught:
         decode(str(path))
     assert str(path) in str(caught.value)
+
+
+def test_heic_is_read_where_its_plug_in_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plug-in is looked for by the first HEIC; one that is none gets no such advice."""
+
+    class Opened(PngImagePlugin.PngImageFile):
+        format = "HEIF"
+
+        def _open(self) -> None:
+            self.fp = io.BytesIO(self.fp.read()[16:])
+            super()._open()
+
+    def register() -> None:
+        Image.register_open("HEIF", Opened, lambda head: head[4:12] == b"ftypheic")
+
+    monkeypatch.setattr(Image, "OPEN", {k: v for k, v in Image.OPEN.items() if k != "HEIF"})
+    monkeypatch.setattr(Image, "ID", [name for name in Image.ID if name != "HEIF"])
+    head = b"\0\0\0\x18ftypheic\0\0\0\0"
+    stream = io.BytesIO()
+    Image.new("RGB", (3, 2), "red").save(stream, "PNG")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # not installed
+    with pytest.raises(ImageError, match=r"pip install 'sightwords\[heic\]'"):
+        decode(head + stream.getvalue())
+    plugin = SimpleNamespace(register_heif_opener=register)
+    monkeypatch.setitem(sys.modules, "pillow_heif", plugin)
+    assert decode(head + stream.getvalue()).getpixel((0, 0)) == (255, 0, 0)
+    with pytest.raises(ImageError, match="starts like a HEIC, but is damaged"):
+        decode(head)
+
+
+def test_heic_itself(tmp_path: Path) -> None:
+    plugin = pytest.importorskip("pillow_heif")
+    plugin.register_heif_opener()
+    path = tmp_path / "IMG_0001.HEIC"
+    Image.new("RGB", (64, 48), "red").save(path, "HEIF")
+    assert np.allclose(to_array(decode(path)), (255, 0, 0), atol=8)
 
 
 def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:

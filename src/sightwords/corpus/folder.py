@@ -12,7 +12,7 @@ from sightwords.errors import CorpusError, require
 
 EXTENSIONS = frozenset(
     ("jpg", "jpeg", "jpe", "jfif", "png", "webp", "avif", "gif", "bmp", "tif", "tiff", "ppm",
-     "pgm", "jp2", "heic")
+     "pgm", "jp2", "heic", "heif", "hif")
 )  # fmt: skip
 
 

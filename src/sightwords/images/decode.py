@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from sightwords.errors import ImageError
+from sightwords.errors import ImageError, MissingExtraError, require
 from sightwords.images.pixels import array_to_rgb, image_to_rgb
-from sightwords.images.sniff import describe
+from sightwords.images.sniff import describe, is_heif
 from sightwords.images.source import name_of, one_line, open_source
 from sightwords.types import ImageRef
 
@@ -98,8 +98,10 @@ def to_array(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
-    # A plug-in such as pillow-heif adds its format to Pillow; the others are Pillow's own.
-    formats = (*FORMATS, *(f for f in ("HEIF",) if f in Image.OPEN))
+    head = stream.read(512)
+    stream.seek(0)
+    heif = is_heif(head) and _reads_heif()
+    formats = (*FORMATS, "HEIF") if heif else FORMATS
     try:
         with _quiet():
             image = Image.open(stream, formats=formats)
@@ -109,10 +111,20 @@ def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
             "PIL.Image.MAX_IMAGE_PIXELS if it is trusted"
         ) from error
     except Exception as error:  # decoders fail in every way on bytes that are not an image
-        stream.seek(0)
-        raise ImageError(f"{name}: {describe(stream.read(512))}") from error
+        raise ImageError(f"{name}: {describe(head, reads_heif=heif)}") from error
     with image:
         return _finish(image, max_pixels, name)
+
+
+def _reads_heif() -> bool:
+    """Whether Pillow reads HEIC, with its plug-in if that is installed (extra `heic`)."""
+    if "HEIF" not in Image.OPEN:
+        try:
+            plugin = require("pillow_heif", extra="heic", purpose="reading HEIC photographs")
+        except MissingExtraError:
+            return False
+        plugin.register_heif_opener()
+    return True
 
 
 def _finish(image: Image.Image, max_pixels: int, name: str) -> Image.Image:

@@ -24,7 +24,12 @@ _DAMAGED: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def describe(head: bytes) -> str:
+def is_heif(head: bytes) -> bool:
+    """Whether a file starts as the HEIC photographs of telephones do."""
+    return head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS
+
+
+def describe(head: bytes, *, reads_heif: bool = False) -> str:
     r"""What was found, from the first bytes of a file Pillow could not open, and what to do.
 
     >>> describe(b"")
@@ -35,7 +40,7 @@ def describe(head: bytes) -> str:
     if not head:
         return "an empty file (0 bytes); copy or download it again"
     if head[4:8] == b"ftyp":
-        return _describe_iso_media(head[8:12])
+        return _describe_iso_media(head[8:12], reads_heif)
     for magic, kind in _DAMAGED:
         if head.startswith(magic):
             again = "copy or download it again"
@@ -51,11 +56,13 @@ def describe(head: bytes) -> str:
     return f"no image that can be read (it starts with {head[:8]!r}); use JPEG, PNG, WebP or AVIF"
 
 
-def _describe_iso_media(brand: bytes) -> str:
+def _describe_iso_media(brand: bytes, reads_heif: bool) -> str:
+    if brand in _HEIF_BRANDS and reads_heif:
+        return "starts like a HEIC, but is damaged or cut off; copy or download it again"
     if brand in _HEIF_BRANDS:
         return (
-            "is a HEIC photograph, which Pillow cannot read by itself; convert it to JPEG, or "
-            "install pillow-heif and call pillow_heif.register_heif_opener()"
+            "is a HEIC photograph, which takes pillow-heif to read; install it with: pip install "
+            "'sightwords[heic]', or convert the photograph to JPEG"
         )
     if brand in (b"avif", b"avis"):
         return "starts like an AVIF, but is damaged or cut off; copy or download it again"
