@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -124,6 +125,44 @@ def test_a_description_is_kept_unless_told(tmp_path: Path) -> None:
     assert found["Xmp.xmp.Rating"] == "4"
     assert found["Xmp.dc.subject"] == ["garden", "red"]
     assert description_of(sidecar) == "yours"
+
+
+@pytest.mark.parametrize("kind", ["alt text", "iptc"])
+def test_other_words_of_a_persons_are_a_description_too(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "red.jpg"
+    Image.new("RGB", (40, 30), "red").save(path)
+    with pyexiv2.Image(str(path)) as file:
+        if kind == "iptc":
+            file.modify_iptc({"Iptc.Application2.Caption": "Grün"}, "latin-1")
+        else:
+            said = {'lang="x-default"': "Our door in May"}
+            file.modify_xmp({"Xmp.iptc.AltTextAccessibility": said})
+    before = path.read_bytes()
+    assert description_of(path) == ("Grün" if kind == "iptc" else "Our door in May")
+    wrong = embed(path, path, "a red door", ["red"], keep=True)
+    assert wrong is not None
+    assert "has a description already" in wrong
+    assert path.read_bytes() == before
+    assert embed(path, path, "a red door", ["red"], keep=False) is None
+    assert description_of(path) == "a red door"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("kind", ["xmp", "embedded"])
+def test_a_name_that_is_not_utf8_does_not_stop_the_others(
+    tmp_path: Path, tiny_bundle: Path, kind: str
+) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    Image.new("RGB", (40, 30), "red").save(photos / "z.png")
+    try:
+        shutil.copyfile(photos / "z.png", photos / os.fsdecode(b"a\xff.png"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names alone")
+    assert _batch(photos, out, tiny_bundle, "--format", kind) == 1
+    [error] = (out / "sightwords-errors.jsonl").read_text(encoding="utf-8").splitlines()
+    assert "its name is not UTF-8; rename it" in json.loads(error)["error"]
+    assert description_of(out / ("z.xmp" if kind == "xmp" else "z.png")) is not None
 
 
 def _batch(photos: Path, out: Path, bundle: Path, *options: object) -> int:

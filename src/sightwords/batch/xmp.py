@@ -22,6 +22,7 @@ from sightwords.files import atomic_path
 DESCRIPTION = "Xmp.dc.description"
 SUBJECT = "Xmp.dc.subject"
 ALT_TEXT = "Xmp.iptc.AltTextAccessibility"
+IPTC_CAPTION = "Iptc.Application2.Caption"
 _DEFAULT_LANGUAGE = 'lang="x-default"'
 
 _EMPTY = (
@@ -49,19 +50,30 @@ def embed(
 
 
 def description_of(path: Path) -> str | None:
-    """The description that a photograph or sidecar has already; None where it has none."""
+    """The description that a photograph or sidecar has already; None where it has none.
+
+    An alt text counts as one, and so does an IPTC caption, which readers show only where XMP has
+    none. EXIF's ImageDescription does not: cameras fill it in.
+    """
+    return next(iter(_descriptions(path)), None)
+
+
+def _descriptions(path: Path) -> list[str]:
     try:
         with _opened(path) as file:
-            return _text(file.read_xmp().get(DESCRIPTION))
-    except RuntimeError:  # Exiv2 knows no such format: nothing can be written into it either
-        return None
+            xmp = file.read_xmp()
+            iptc = file.read_iptc("latin-1")  # any bytes, UTF-8 or not
+    except (RuntimeError, UnicodeEncodeError):  # nothing can be written into it either
+        return []
+    found = (xmp.get(DESCRIPTION), xmp.get(ALT_TEXT), iptc.get(IPTC_CAPTION))
+    return [text for text in map(_text, found) if text is not None]
 
 
 def _write(
     given: Path | None, target: Path, caption: str, words: Sequence[str], *, keep: bool
 ) -> str | None:
-    before = description_of(given) if given else None
-    if keep and before is not None and before != caption:
+    before = _descriptions(given) if given else []
+    if keep and any(description != caption for description in before):
         return (
             f"{given}: has a description already and was left as it is; replace it with "
             "--overwrite always"
@@ -73,6 +85,11 @@ def _write(
             else:
                 shutil.copyfile(given, temporary)
             _modify(temporary, caption, words)
+    except UnicodeEncodeError:
+        return (
+            f"{target}: XMP cannot be written beside or into it, since its name is not UTF-8; "
+            "rename it"
+        )
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         return f"{given}: XMP cannot be written into it ({reason}); use --format xmp"
