@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,18 @@ def test_failure_keeps_the_old_file_and_leaves_nothing_behind(tmp_path: Path) ->
         raise RuntimeError
     assert target.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_by_the_files_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**options: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(options["dir"] / ".a-xyz.partial.txt"))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(PermissionError) as caught:
+        write_text(tmp_path / "a.txt", "new")
+    assert caught.value.filename == str(tmp_path / "a.txt")
 
 
 def test_success_replaces_and_makes_folders(tmp_path: Path) -> None:

@@ -29,9 +29,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     # Same folder, so that the rename stays on one file system and is atomic; the suffix is kept
     # last because some writers choose their format by it.
-    handle, name = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.stem}-", suffix=f".partial{target.suffix}"
-    )
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.stem}-", suffix=f".partial{target.suffix}"
+        )
+    except OSError as error:
+        error.filename = str(target)  # not the temporary name, of which nobody has heard
+        raise
     os.close(handle)
     temporary = Path(name)
     try:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -143,6 +144,29 @@ def test_names_of_any_letters_or_bytes(tiny_bundle: Path, tmp_path: Path) -> Non
     assert {p.name for p in (tmp_path / "texts").iterdir()} == {
         name.replace(".png", ".txt") for name in names
     }
+
+
+def test_a_folder_that_is_shut_is_named(
+    photos: Path,
+    tiny_bundle: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (photos / "shut").mkdir()
+    look = os.scandir
+
+    def refuse(path: Any) -> Any:  # whoever runs the tests: root may look into any
+        if Path(path).name == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    options = ("--bundle", str(tiny_bundle), "--workers", "1")
+    assert main(["batch", str(photos), "--out", str(tmp_path / "c.csv"), *options]) == 1
+    said = capsys.readouterr().err
+    assert "shut: cannot be looked into (Permission denied)" in said
+    assert (tmp_path / "c.csv").exists()  # the others are captioned
 
 
 def test_two_images_with_one_coco_number_are_refused(tiny_bundle: Path, tmp_path: Path) -> None:

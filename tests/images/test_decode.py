@@ -396,7 +396,7 @@ def test_heic_itself(tmp_path: Path) -> None:
 def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"missing\.jpg: no such file"):
         decode(tmp_path / "missing.jpg")
-    with pytest.raises(ImageError, match="is a directory"):
+    with pytest.raises(ImageError, match=r"is a directory; .* sightwords batch"):
         decode(tmp_path)
     with pytest.raises(ImageError, match="cannot be opened"):
         decode("a\0b.jpg")
@@ -422,6 +422,9 @@ def test_permission_denied_whoever_runs_the_tests(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ImageError, match=r"private\.png: permission denied"):
+        decode(tmp_path / "private.png")
+    monkeypatch.setattr(Path, "stat", refuse)  # as in a folder that is shut
     with pytest.raises(ImageError, match=r"private\.png: permission denied"):
         decode(tmp_path / "private.png")
 

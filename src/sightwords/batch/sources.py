@@ -10,6 +10,7 @@ Each image comes once, in a fixed order. Nothing is decoded here.
 
 from __future__ import annotations
 
+import os
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -56,7 +57,7 @@ def open_source(
     if source == "-":
         return _listed(sys.stdin.read().splitlines(), images or ".")
     if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
-        return _folder(path)
+        return _folder(path, on_problem)
     if path.is_file() and is_image_name(source):
         return _listed([path.name], str(path.parent))
     if path.is_file() and path.suffix.lower() in (".txt", ".lst"):
@@ -66,14 +67,26 @@ def open_source(
     return _corpus(source, images, on_problem)
 
 
-def _folder(folder: Path) -> Source:
-    names = sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if is_image_name(path.name)
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-    )
+def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source:
+    """Every image below a folder, hidden ones left out; a folder that is shut is a problem."""
+
+    def shut(error: OSError) -> None:
+        if on_problem is not None:
+            on_problem(
+                f"{error.filename}: cannot be looked into ({error.strerror}), so the photographs "
+                "in it are missing; make it readable, or take it out"
+            )
+
+    names = []
+    for place, below, files in os.walk(folder, onerror=shut):
+        below[:] = [name for name in below if not name.startswith(".")]
+        paths = (Path(place, name) for name in files if not name.startswith("."))
+        names += [
+            path.relative_to(folder).as_posix()
+            for path in paths
+            if is_image_name(path.name) and path.is_file()
+        ]
+    names.sort()
     if not names:
         raise CorpusError(f"{folder}: holds no images; give a folder of photographs or shards")
     items = [Item(name, ImageRef(str(folder / name))) for name in names]
@@ -90,8 +103,9 @@ def _listed(lines: Iterable[str], base: str) -> Source:
 
 
 def _located(name: str, base: str) -> str:
-    beside = Path(base) / name
-    return name if is_url(name) or not beside.exists() else str(beside)
+    beside = str(Path(base) / name)
+    # os.path, because Path.exists raises where a folder on the way is shut
+    return name if is_url(name) or not os.path.exists(beside) else beside  # noqa: PTH110
 
 
 def _corpus(source: str, images: str | None, on_problem: Callable[[object], None] | None) -> Source:

@@ -110,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
         show.end()
     for problem in problems[:10]:
         print(f"sightwords: {problem}", file=sys.stderr)
+    if len(problems) > 10:
+        print(f"sightwords: ... and {len(problems) - 10} more such problems", file=sys.stderr)
     hint = "missing adds new photographs" if args.engine == "local" else "always captions it anew"
     print(f"sightwords: {_summary(progress, args.out, errors, hint)}", file=sys.stderr)
     return 1 if progress.failed or problems else 0

@@ -15,6 +15,8 @@ from typing import BinaryIO
 from sightwords.errors import ImageError, require
 from sightwords.types import ImageRef
 
+_DIRECTORY = "is a directory; give one image file, or whole folders to: sightwords batch"
+
 Located = str | os.PathLike[str] | bytes | ImageRef
 
 
@@ -59,10 +61,11 @@ def _open_location(location: str | os.PathLike[str]) -> BinaryIO:
         raise ImageError(f"{name}: no such file; check the path (it is relative to "
                          f"{Path.cwd()})") from error  # fmt: skip
     except IsADirectoryError as error:
-        raise ImageError(f"{name}: is a directory; give one image file") from error
+        raise ImageError(f"{name}: {_DIRECTORY}") from error
     except PermissionError as error:
-        if Path(location).is_dir():  # what Windows answers for a directory
-            raise ImageError(f"{name}: is a directory; give one image file") from error
+        # What Windows answers for a directory; os.path, since Path.is_dir may be denied as well.
+        if os.path.isdir(location):  # noqa: PTH112
+            raise ImageError(f"{name}: {_DIRECTORY}") from error
         raise ImageError(
             f"{name}: permission denied; make it readable for this user (chmod u+r)"
         ) from error
