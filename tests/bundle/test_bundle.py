@@ -237,13 +237,13 @@ def test_from_the_hub(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_hub_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> str:
-        raise OSError("no\nnetwork")
+        raise OSError("no\nnetwork" + " at all" * 40)
 
     hub = SimpleNamespace(hf_hub_download=fail)
     monkeypatch.setattr("sightwords.bundle.store.require", lambda *_, **__: hub)
-    assert "hf://garden/colours: cannot be fetched (OSError: no network)" in _error(
-        "hf://garden/colours"
-    )
+    said = _error("hf://garden/colours")
+    assert said.startswith("hf://garden/colours: cannot be fetched (OSError: no network at all")
+    assert " at ...); check the name" in said  # cut between words, and visibly
 
 
 def test_on_the_command_line(

@@ -37,7 +37,8 @@ def test_limits_must_be_positive(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_bundle_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--workers", "1", "--bundle", str(tmp_path / "none")]) == 1
+    options = ["--workers", "1", "--port", str(_free_port())]
+    assert main(["serve", *options, "--bundle", str(tmp_path / "none")]) == 1
     err = capsys.readouterr().err
     assert "none" in err
     assert "Traceback" not in err
@@ -71,6 +72,19 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def test_an_address_that_cannot_be_listened_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 1
+    said = capsys.readouterr().err
+    assert f"error: 127.0.0.1:{port}: cannot be listened on" in said
+    assert "give another --port" in said
+    assert main(["serve", "--host", "192.0.2.1"]) == 1  # an address that nobody has
+    assert "check --host and --port" in capsys.readouterr().err
 
 
 def _children(pid: int) -> list[int]:

@@ -364,6 +364,7 @@ def test_heic_is_read_where_its_plug_in_is_installed(
         format = "HEIF"
 
         def _open(self) -> None:
+            assert self.fp is not None
             self.fp = io.BytesIO(self.fp.read()[16:])
             super()._open()
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 
 from sightwords.bundle.manifest import MANIFEST_NAME, PARTS, File, Manifest, parse_manifest
 from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
@@ -182,8 +183,8 @@ def _from_hub(address: str) -> Path:
     except BundleError:
         raise
     except Exception as error:  # the hub's errors, requests' and the file system's
+        reason = shorten(str(error), 160, placeholder=" ...")
         raise BundleError(
-            f"{address}: cannot be fetched ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:160]}); check the name and the network, or download "
-            "it and give the local path"
+            f"{address}: cannot be fetched ({type(error).__name__}: {reason}); check the name and "
+            "the network, or download it and give the local path"
         ) from error

@@ -72,10 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     args = build_parser().parse_args(argv)
     _write_utf8()
+    talk = logging.StreamHandler(sys.stderr)
+    talk.addFilter(_says_nothing_itself)
     logging.basicConfig(
         level=logging.INFO if args.verbose else logging.WARNING,
         format="sightwords: %(message)s",
-        stream=sys.stderr,
+        handlers=[talk],
     )
     try:
         code: int = args.run(args)
@@ -94,6 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("sightwords: interrupted", file=sys.stderr)
         return 130
     return code
+
+
+def _says_nothing_itself(record: logging.LogRecord) -> bool:
+    """Leave out what a library with a handler of its own has printed already (the hub's)."""
+    return not logging.getLogger(record.name.partition(".")[0]).handlers
 
 
 def _write_utf8() -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from sightwords.cli.address import check_address
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import InputError, require
 
@@ -89,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         batch=args.batch,
     )
     token = _token(args.token_file)
+    check_address(args.host, args.port)
     workers = args.workers or available_cores()
     if args.host not in LOOPBACK and token is None:
         _say(f"warning: whoever reaches {args.host} may use it; set ${TOKEN_VARIABLE} for a token")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightwords.cli.address import check_address
 from sightwords.errors import StudyError, require
 
 if TYPE_CHECKING:  # the study extra is loaded when a command runs, not for --help
@@ -94,6 +95,7 @@ def run_serve(args: argparse.Namespace) -> int:
     with _opened(args) as store:
         from sightwords.study.serve import serve
 
+        check_address(args.host, args.port)
         _say(f"serving {store.name} at http://{args.host}:{args.port}; stop with Ctrl-C")
         serve(store, host=args.host, port=args.port)
     return 0
