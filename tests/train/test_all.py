@@ -129,6 +129,24 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
         train_all(load_recipe(folder / "mine.toml"), folder / "out")
 
 
+def test_what_is_not_learned_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    manifest = folder / "photos.csv"
+    header, *lines = manifest.read_text("utf-8").splitlines()
+    gone = [line.replace(line.partition(",")[0], "gone.png") for line in lines[20:22]]
+    empty = [f"{lines[22].partition(',')[0]},"]
+    manifest.write_text("\n".join([header, *lines[:20], *gone, *empty]), encoding="utf-8")
+    with pytest.raises(CorpusError, match="captioned images"):
+        train_all(load_recipe(folder / "mine.toml"), folder / "out")
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("not learned: ")
+    assert "1 missing-image" in said
+    assert "1 empty-caption" in said
+    assert said.endswith(f"sightwords data inspect {manifest.as_posix()}")
+    manifest.write_text("\n".join(["photo;words", *lines]), encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"--image-column .* 'sightwords data convert' has these"):
+        train_all(load_recipe(folder / "mine.toml"), folder / "out")
+
+
 def test_a_folder_that_is_no_bundle_is_left_alone(folder: Path) -> None:
     with pytest.raises(sightwords.SightwordsError, match="is there and is no bundle"):
         train_all(load_recipe(folder / "mine.toml"), folder)

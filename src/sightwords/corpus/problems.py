@@ -105,6 +105,20 @@ class Problems:
         """The first problems of a kind, in the order in which they were met."""
         return self.kept.get(kind, [])
 
+    def summary(self) -> str:
+        """How many of each kind, and the first of all; empty where nothing is wrong.
+
+        >>> problems = Problems()
+        >>> problems.add(Kind.EMPTY_CAPTION, "captions.csv:7", "a caption of spaces")
+        >>> problems.summary()
+        '1 empty-caption (captions.csv:7: a caption of spaces)'
+        """
+        told = []
+        for kind, count in self.counts.items():
+            first = next(iter(self.first(kind)), None)
+            told.append(f"{count:,} {kind}" + (f" ({first.where}: {first.found})" if first else ""))
+        return ", ".join(told)
+
     def __len__(self) -> int:
         return sum(self.counts.values())
 

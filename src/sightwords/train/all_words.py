@@ -22,6 +22,7 @@ from sightwords.text.written import written_forms
 from sightwords.train.all_split import Figures, Split, Work, learning_examples, rerank_examples
 from sightwords.train.calibration import calibrate_detector
 from sightwords.train.image_features import ImageFeatures, detector_features
+from sightwords.train.sources import reported
 from sightwords.words.detector import Detector
 
 RERANK_SALT = "rerank"
@@ -33,7 +34,7 @@ def vocabulary_stage(job: Work) -> Figures:
     data, config = job.recipe.data, job.recipe.config
     ids: list[str] = []
     captions: list[str] = []
-    for example in open_corpus(data.train):
+    for example in reported(data.train):
         ids.append(example.id)
         captions += example.captions
         job.say(len(ids), None, "images")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,15 +10,40 @@ from pathlib import Path
 from sightwords.corpus import open_corpus
 from sightwords.corpus.sources import expand
 from sightwords.corpus.splits import hold_out as hold_out_ids
+from sightwords.errors import CorpusError
 from sightwords.train.table import ImageTable, Progress, cached_table
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
 
+log = logging.getLogger(__name__)
 
-def training_examples(sources: Sequence[str], *, hold_out: int = 0) -> Iterator[Example]:
+OPTIONS_ELSEWHERE = "'sightwords data convert' has these options, and its shards can be trained on"
+
+
+def reported(sources: Sequence[str]) -> Iterator[Example]:
+    """The corpus; at its end a warning says what had to be left out of it."""
+    corpus = open_corpus(sources)
+    try:
+        yield from corpus
+    except CorpusError as error:
+        if " --" in str(error):  # a remedy that training has no option for
+            raise CorpusError(f"{error}; {OPTIONS_ELSEWHERE}") from error
+        raise
+    if corpus.problems:
+        log.warning(
+            "not learned: %s; all of them, and what to do: sightwords data inspect %s",
+            corpus.problems.summary(),
+            " ".join(sources),
+        )
+
+
+def training_examples(
+    sources: Sequence[str], *, hold_out: int = 0, report: bool = False
+) -> Iterator[Example]:
     """The corpus without `hold_out` images, which their ids choose (`corpus.splits.hold_out`)."""
     chosen = _held_out(sources, hold_out)
-    return (example for example in open_corpus(sources) if example.id not in chosen)
+    examples = reported(sources) if report else open_corpus(sources)
+    return (example for example in examples if example.id not in chosen)
 
 
 def held_out_examples(sources: Sequence[str], *, hold_out: int) -> Iterator[Example]:
@@ -40,7 +66,7 @@ def corpus_table(
 ) -> ImageTable:
     """The decoded images of a corpus; a table made earlier from the same files is opened."""
     return cached_table(
-        lambda: training_examples(sources, hold_out=hold_out),
+        lambda: training_examples(sources, hold_out=hold_out, report=True),
         cache,
         key=f"{source_key(sources)}|{hold_out}",
         side_px=side_px,
