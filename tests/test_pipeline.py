@@ -118,6 +118,15 @@ def test_wishes_are_met_and_checked_at_once(captioner: Captioner, tiny_bundle: P
         captioner.asking(min_precision=2)
 
 
+def test_wishes_in_one_string_are_words_too(captioner: Captioner) -> None:
+    """What looks like a wish is one: 'man,woman' once forbade nothing, without a word."""
+    red = Image.new("RGB", (40, 30), "red")
+    for forbid in ("red, blue", ["Red,blue"], ["red", "blue"]):
+        for ranked in captioner.asking(forbid=forbid)(red).n_best:
+            assert not {"red", "blue"} & set(ranked.hypothesis.tokens)
+    assert "blue" in captioner.asking(require="blue")(red).text.split()
+
+
 def test_precision_takes_words_from_the_sentence(captioner: Captioner) -> None:
     half = Image.new("RGB", (40, 40), "red")
     half.paste((0, 0, 255), (0, 0, 20, 40))
@@ -135,6 +144,13 @@ def test_options_reach_the_stages(tiny_bundle: Path) -> None:
     small = sightwords.load(tiny_bundle, n_best=2, beam_width=3, backend="numpy")
     assert len(small(Image.new("RGB", (8, 8), "red")).n_best) == 2
     assert small.generate.config.beam_width == 3  # type: ignore[attr-defined]
+
+
+def test_options_that_make_no_sense_are_refused(tiny_bundle: Path) -> None:
+    with pytest.raises(sightwords.InputError, match="backend is 'cuda'; expected auto, numpy"):
+        sightwords.load(tiny_bundle, backend="cuda")  # type: ignore[arg-type]
+    with pytest.raises(sightwords.InputError, match="threads is 0; expected 1 or more"):
+        sightwords.load(tiny_bundle, threads=0)
 
 
 def test_the_figure_has_a_panel_a_content_word(captioner: Captioner) -> None:

@@ -130,14 +130,14 @@ class Captioner:
     def asking(
         self,
         *,
-        require: Iterable[str] = (),
-        forbid: Iterable[str] = (),
+        require: str | Iterable[str] = (),
+        forbid: str | Iterable[str] = (),
         min_precision: float = 0.0,
     ) -> Captioner:
         """The same system with other wishes: words a caption must or must not use, and the least
         precision of the detected words it may build on.
         """
-        from sightwords.language.constraints import Constraints
+        from sightwords.language.constraints import Constraints, wished_words
         from sightwords.language.generate import Generator
         from sightwords.words.offered import Offer
 
@@ -145,7 +145,7 @@ class Captioner:
             raise InputError("this captioner was put together by hand; make its stages anew")
         if not 0 <= min_precision <= 1:
             raise InputError(f"min_precision is {min_precision}; expected 0 to 1")
-        constraints = Constraints(required=_words(require), forbidden=_words(forbid))
+        constraints = Constraints(required=wished_words(require), forbidden=wished_words(forbid))
         return replace(
             self,
             calibrate=replace(self.calibrate, minimum_precision=min_precision),
@@ -169,8 +169,8 @@ def load(
     n_best: int = 5,
     beam_width: int | None = None,
     min_precision: float = 0.0,
-    require: Iterable[str] = (),
-    forbid: Iterable[str] = (),
+    require: str | Iterable[str] = (),
+    forbid: str | Iterable[str] = (),
     backend: Backend = "auto",
 ) -> Captioner:
     """Load a model bundle, the default one if none is named.
@@ -214,10 +214,6 @@ def _searching(config: Config, beam_width: int | None) -> Config:
     if beam_width is None:
         return config
     return replace(config, generation=replace(config.generation, beam_width=beam_width))
-
-
-def _words(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip().lower() for word in words))
 
 
 def _timed(seconds: dict[str, float], stage: str, run: Callable[[], T]) -> T:

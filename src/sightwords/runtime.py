@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.errors import BundleError
+from sightwords.errors import BundleError, InputError
 from sightwords.types import FloatArray
 
 Dimension = int | None
@@ -40,6 +40,8 @@ class Network:
         name: str | None = None,
     ) -> None:
         """Load from a path or from bytes; `threads` is all available cores unless given."""
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; expected 1 or more, or None for all cores")
         self.name = name or (
             f"<network of {len(model)} bytes>" if isinstance(model, bytes) else os.fspath(model)
         )

@@ -82,7 +82,7 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WORD",
-        help="every caption must use it; repeatable",
+        help="every caption must use it; repeatable, or several as a,b",
     )
     parser.add_argument(
         "--forbid", action="append", default=[], metavar="WORD", help="none may; repeatable"

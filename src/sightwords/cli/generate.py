@@ -118,11 +118,11 @@ def parse_words(text: str) -> dict[str, float]:
 
 
 def _constraints(args: argparse.Namespace) -> Constraints:
-    from sightwords.language.constraints import Constraints
+    from sightwords.language.constraints import Constraints, wished_words
 
     return Constraints(
-        required=tuple(dict.fromkeys(word.lower() for word in args.require)),
-        forbidden=tuple(dict.fromkeys(word.lower() for word in args.forbid)),
+        required=wished_words(args.require),
+        forbidden=wished_words(args.forbid),
         minimum_length=args.min_length,
         maximum_length=args.max_length,
         repeats=not args.no_repeats,

@@ -10,6 +10,7 @@ as it is.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,17 @@ from sightwords.language.features import FloatArray, IntArray, attribute_set
 from sightwords.text.vocabulary import Vocabulary
 
 BoolArray = npt.NDArray[np.bool_]
+
+
+def wished_words(words: str | Iterable[str]) -> tuple[str, ...]:
+    """Words as people give them, each once: no word has a space, comma or capital.
+
+    >>> wished_words(["Man,woman", "man"]), wished_words("dog")
+    (('man', 'woman'), ('dog',))
+    """
+    given = [words] if isinstance(words, str) else words
+    split = (re.split(r"[\s,;]+", text.lower()) for text in given)
+    return tuple(dict.fromkeys(word for several in split for word in several if word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Literal
+from typing import Literal, get_args
 
 from sightwords.config import GenerationConfig
 from sightwords.errors import InputError
@@ -111,6 +111,8 @@ class Generator:
 
 
 def _extender(model: MaxEnt, config: GenerationConfig, backend: Backend) -> Extend:
+    if backend not in get_args(Backend):
+        raise InputError(f"backend is {backend!r}; expected {', '.join(get_args(Backend))}")
     if backend in ("dense", "exact") or model.log_bilinear is not None:
         if backend == "numba":
             raise InputError("the numba search knows no log-bilinear features; use 'auto'")

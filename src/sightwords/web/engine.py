@@ -22,6 +22,7 @@ from sightwords.batch.records import caption_record
 from sightwords.bundle import open_bundle
 from sightwords.errors import BundleError, SightwordsError
 from sightwords.images import decode
+from sightwords.language.constraints import wished_words
 from sightwords.pipeline import Captioner, Trace, load
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize
@@ -150,7 +151,7 @@ class Engine:
     def _caption(self, job: Job, trace: Trace) -> Document:
         caption = trace.caption
         said = {token for ranked in caption.n_best[:1] for token in ranked.hypothesis.tokens}
-        wanted = dict.fromkeys(word.strip().lower() for word in job.require)
+        wanted = wished_words(job.require)
         document = {
             "name": job.name,
             **caption_record(caption, n_best=job.n_best),
