@@ -147,6 +147,16 @@ def test_names_that_are_no_text(folder: Path, tiny_bundle: Path) -> None:
     assert os.fsencode(json.loads(as_json.stdout)["image"]) == odd
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such names there")
+def test_a_name_with_a_line_break_takes_one_line(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(folder / "red.png", folder / "two\nlines.png")
+    assert main(["caption", str(folder / "two\nlines.png"), "--bundle", str(tiny_bundle)]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert "two\\nlines.png: " in line
+
+
 def test_no_such_bundle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(folder / "nowhere", folder / "red.png") == 1
     captured = capsys.readouterr()

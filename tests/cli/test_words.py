@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +85,19 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(words["red"]) == {"word", "prob", "precision", "raw_score", "box", "closed_class"}
     assert words["a"]["closed_class"] is True
     assert words["red"]["closed_class"] is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_of_any_bytes(folder: Path) -> None:
+    odd = os.fsencode(folder) + b"/two\ncaf\xe9.png"
+    shutil.copy(folder / "red.png", os.fsdecode(odd))
+    command = [sys.executable, "-m", "sightwords", "words", os.fsdecode(odd)]
+    command += ["--detector", str(folder / "detector")]
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    plain = subprocess.run(command, capture_output=True, check=True, env=env)
+    assert plain.stdout.startswith(odd.replace(b"\n", b"\\n") + b": ")
+    as_json = subprocess.run([*command, "--json"], capture_output=True, check=True, env=env)
+    assert os.fsencode(json.loads(as_json.stdout)["image"]) == odd
 
 
 def test_a_higher_precision_gives_fewer_words(

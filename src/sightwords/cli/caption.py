@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import glob
-import io
-import json
 import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.names import json_line, let_any_name_out, on_one_line
 from sightwords.errors import SightwordsError
 from sightwords.pipeline import load
 from sightwords.samples import sample_paths
@@ -106,9 +105,7 @@ def run(args: argparse.Namespace) -> int:
     for option, value in (("--threads", args.threads), ("--n-best", args.n_best)):
         if value is not None and value < 1:
             args.parser.error(f"{option} {value}: give 1 or more")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Linux lets a name be any bytes: they go out as they came in.
-        sys.stdout.reconfigure(errors="surrogateescape")
+    let_any_name_out()
     photographs = _photographs(args)
     if not photographs:
         args.parser.error("name at least one photograph, - for a list on stdin, or --samples")
@@ -177,7 +174,7 @@ def _line(photograph: str, caption: Caption) -> str:
     found = f"  [{listed}]" if listed else ""
     # Without a confidence model in the bundle it is NaN, and nothing is claimed.
     sure = "" if math.isnan(caption.confidence) else f" ({caption.confidence:.2f})"
-    return f"{photograph}: {caption.text}{sure}{found}"
+    return f"{on_one_line(photograph)}: {caption.text}{sure}{found}"
 
 
 def _word_line(word: CaptionWord) -> str:
@@ -195,8 +192,7 @@ def _json_line(photograph: str, caption: Caption, n_best: int) -> str:
 
     seconds = {stage: round(value, 5) for stage, value in caption.seconds.items()}
     record = {"image": photograph, **caption_record(caption, n_best=n_best), "seconds": seconds}
-    odd_name = any("\ud800" <= letter <= "\udfff" for letter in photograph)
-    return json.dumps(record, ensure_ascii=odd_name)
+    return json_line(record, photograph)
 
 
 def _draw(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Collection, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.names import json_line, let_any_name_out, on_one_line
 from sightwords.errors import BundleError, ImageError
 from sightwords.samples import sample_paths
 from sightwords.types import Box, DetectedWord, DetectedWords
@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
         args.photographs += map(str, sample_paths())
     if not args.photographs:
         args.parser.error("name at least one photograph, or --samples")
+    let_any_name_out()
     detector = Detector.load(args.detector or DEFAULT_DETECTOR, threads=args.threads)
     asked = _asked(args.words, detector)
     failed = 0
@@ -152,7 +153,7 @@ def _asked(words: str | None, detector: Detector) -> list[int] | None:
 def _line(photograph: str, shown: Sequence[DetectedWord], as_given: bool) -> str:
     """Likeliest first; words the user named, in the user's order."""
     words = shown if as_given else sorted(shown, key=lambda w: (-w.prob, w.word))
-    return f"{photograph}: {', '.join(f'{w.word} {w.prob:.0%}' for w in words)}"
+    return f"{on_one_line(photograph)}: {', '.join(f'{w.word} {w.prob:.0%}' for w in words)}"
 
 
 def _content(found: DetectedWords, closed_class: Collection[str]) -> list[DetectedWord]:
@@ -162,7 +163,7 @@ def _content(found: DetectedWords, closed_class: Collection[str]) -> list[Detect
 def _json_line(photograph: str, found: DetectedWords, closed_class: Collection[str]) -> str:
     words = [_json_word(word, word.word in closed_class) for word in found.words]
     record = {"image": photograph, "threshold": found.threshold, "words": words}
-    return json.dumps(record, ensure_ascii=False)
+    return json_line(record, photograph)
 
 
 def _json_word(word: DetectedWord, closed_class: bool) -> dict[str, object]:
