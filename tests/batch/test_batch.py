@@ -265,6 +265,27 @@ def test_an_unfinished_run_is_not_forgotten(
     assert "3 were there before" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such locks there")
+def test_two_batches_do_not_write_one_journal(
+    photos: Path, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "c.jsonl"
+    options = BatchOptions(out=out, bundle=str(tiny_bundle), workers=1)
+    said: list[str] = []
+
+    def another(progress: Progress) -> None:
+        if progress.done == 2:
+            for wish in (("--resume",), ("--overwrite", "always")):
+                assert _batch(photos, out, tiny_bundle, *wish) == 1
+                said.append(capsys.readouterr().err)
+
+    run_batch(open_source(str(photos)), options, on_progress=another)
+    assert [text.count("another batch is at work on it") for text in said] == [1, 1]
+    whole = tmp_path / "whole.jsonl"
+    _batch(photos, whole, tiny_bundle)
+    assert out.read_bytes() == whole.read_bytes()
+
+
 class _StopError(Exception):
     pass
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -43,6 +44,9 @@ class Journal:
         cls, path: Path, settings: Mapping[str, Any], records: Iterable[Record] = ()
     ) -> Journal:
         """A new journal, which may begin with records that are known already."""
+        if path.exists():
+            with path.open("rb") as old:
+                _lock(old, path)
         lines = [header_line(settings), *(line_of(record) for record in records)]
         write_bytes(path, b"".join(lines))
         return cls.resume(path, settings)
@@ -51,7 +55,12 @@ class Journal:
     def resume(cls, path: Path, settings: Mapping[str, Any]) -> Journal:
         """Go on with a journal; refused where it was begun with other settings."""
         stream = path.open("r+b")
-        places, end = _scan(stream, path, settings)
+        try:
+            _lock(stream, path)
+            places, end = _scan(stream, path, settings)
+        except BaseException:
+            stream.close()
+            raise
         stream.truncate(end)
         stream.seek(end)
         return cls(path, stream, places)
@@ -97,6 +106,25 @@ class Journal:
         """The journal is not needed any more."""
         self.close()
         self.path.unlink(missing_ok=True)
+
+
+def _lock(stream: BinaryIO, path: Path) -> None:
+    """Let no two batches write one journal; the system unlocks it when a batch ends or is killed.
+
+    Where there are no such locks (Windows, some network folders) nothing is checked.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(
+            f"{path}: another batch is at work on it; wait for its end, or stop it"
+        ) from error
+    except OSError:
+        pass
 
 
 def header_line(settings: Mapping[str, Any]) -> bytes:
