@@ -41,6 +41,13 @@ def test_success_replaces_and_makes_folders(tmp_path: Path) -> None:
     assert target.read_bytes() == b"one\ntwo\n"
 
 
+@pytest.mark.parametrize("name", ["x" * 255, "ж" * 125 + ".txt", "a\udcff.txt"])
+def test_any_name_that_a_file_may_have(tmp_path: Path, name: str) -> None:
+    write_text(tmp_path / name, "text")
+    assert (tmp_path / name).read_text(encoding="utf-8") == "text"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 def test_permissions_are_those_of_a_plain_open(tmp_path: Path) -> None:
     plain, ours, kept = tmp_path / "plain", tmp_path / "ours", tmp_path / "kept"

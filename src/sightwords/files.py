@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LONGEST_STEM = 100
+"""Bytes of a file's own name in that of its temporary one."""
+
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -31,7 +34,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     # last because some writers choose their format by it.
     try:
         handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.stem}-", suffix=f".partial{target.suffix}"
+            dir=target.parent, prefix=f".{_short(target.stem)}-", suffix=f".partial{target.suffix}"
         )
     except OSError as error:
         error.filename = str(target)  # not the temporary name, of which nobody has heard
@@ -57,6 +60,11 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write bytes, whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+def _short(stem: str) -> str:
+    """As much of a name as leaves room for more: file systems end names at 255 bytes."""
+    return os.fsencode(stem)[:LONGEST_STEM].decode("utf-8", "ignore")
 
 
 def _mode_for(target: Path) -> int:
