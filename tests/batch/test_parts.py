@@ -92,6 +92,14 @@ def test_a_unit_is_whole_when_all_slices_are(tmp_path: Path, scheme: str) -> Non
     assert store.names() == []
 
 
+def test_what_a_killed_machine_left_of_a_file_is_passed_over(tmp_path: Path) -> None:
+    store = Store.at(str(tmp_path))
+    Keys(["a"], []).save(store, 3, 1)
+    for left in (".000003-keys-1-k3j_x9ab.partial.json", ".000003-00000-1-k3j_x9ab.partial.jsonl"):
+        (tmp_path / left).write_bytes(b"{")
+    assert Done.of(store.names()) == Done(read={3: 1})
+
+
 def test_rows_that_are_missing_or_double_are_named(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
     Keys(["a", "b", "c"], []).save(store, 0, 1)

@@ -62,9 +62,11 @@ class Done:
         for name in names:
             unit, _, rest = name.rpartition(".")[0].partition("-")
             what, _, count = rest.partition("-")
+            if not (unit.isdecimal() and count.isdecimal()):
+                continue  # the header, or what a killed machine left of a file
             if what == "keys":
                 done.read[int(unit)] = int(count)
-            elif unit.isdecimal() and what.isdecimal() and count.isdecimal():
+            elif what.isdecimal():
                 done.slices.setdefault(int(unit), {})[int(what)] = int(count)
         return done
 
