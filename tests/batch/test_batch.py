@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from sightwords.batch import BatchOptions, Progress, open_source, run_batch
+from sightwords.batch import BatchOptions, Progress, format_of, open_source, run_batch
 from sightwords.batch.journal import Journal
+from sightwords.batch.outputs import read_results, write_results
 from sightwords.batch.workers import captioned
 from sightwords.cli.main import main
 from sightwords.errors import CorpusError, InputError
@@ -215,6 +216,15 @@ def test_missing_captions_are_added_and_the_others_kept(
     new = [line for line in kept if "03a" in line]
     assert new == [line for line in anew if "03a" in line]
     assert [line.replace("hund", "dog") for line in kept] == anew
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "json"])
+def test_names_with_odd_letters_are_found_again(tmp_path: Path, ending: str) -> None:
+    kind, out = format_of(f"a.{ending}"), tmp_path / f"captions.{ending}"
+    names = ["a\u2028b.jpg", "a\x85b.jpg", "a\x0cb.jpg", "a\r\nb.jpg", 'a"b,c.jpg']
+    records = [{"id": n, "caption": "a dog", "confidence": 0.5, "words": []} for n in names]
+    write_results(out, kind, records)
+    assert [record["id"] for record in read_results(out, kind)] == names
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.json", "c.csv"])

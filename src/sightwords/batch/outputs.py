@@ -59,13 +59,15 @@ def read_results(path: Path, kind: Format) -> Iterator[Record]:
         if kind == "parquet":
             yield from read_parquet(path)
             return
-        text = path.read_text(encoding="utf-8")
         if kind == "coco":
-            yield from ({**r, "id": str(r.pop("image_id"))} for r in json.loads(text))
+            results = json.loads(path.read_bytes())
+            yield from ({"id": str(r["image_id"]), "caption": r["caption"]} for r in results)
         elif kind == "csv":
-            yield from map(_from_csv, csv.DictReader(io.StringIO(text, newline="")))
+            with path.open(encoding="utf-8", newline="") as text:
+                yield from map(_from_csv, csv.DictReader(text))
         else:
-            yield from (json.loads(line) for line in text.splitlines() if line)
+            with path.open("rb") as lines:  # bytes: in text more letters than one end a line
+                yield from (json.loads(line) for line in lines if line.strip())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: is not a {kind} file that a batch has written ({error!r}); give another "

@@ -125,9 +125,10 @@ class _Job:
         """The items that are not done; the others are counted."""
         for item in self._named():
             done = item.id in self.journal
-            if done or not self._has_sidecar(item):
+            described = not done and self._has_sidecar(item)
+            if not described:
                 self.order.append(item.id)
-            if not done and not self._has_sidecar(item):
+            if not done and not described:
                 yield item
                 continue
             self.progress.kept += 1
