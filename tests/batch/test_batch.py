@@ -343,6 +343,21 @@ def test_a_foreign_or_spoilt_journal_is_refused(tmp_path: Path) -> None:
         Journal.resume(path, {"a": 1})
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such locks")
+def test_a_journal_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "x.part"
+    first = Journal.start(path, {})
+    first.add({"id": "a"})
+    for begin in (Journal.resume, Journal.start):
+        with pytest.raises(InputError, match="another batch is at work on it"):
+            begin(path, {})
+    first.add({"id": "b"})
+    first.close()
+    second = Journal.resume(path, {})
+    assert list(second) == ["a", "b"]
+    second.remove()
+
+
 def test_processes_give_the_records_of_one(photos: Path, tiny_bundle: Path) -> None:
     make = partial(load, tiny_bundle, threads=1, n_best=1, backend="numpy")
     items = list(open_source(str(photos)).read())

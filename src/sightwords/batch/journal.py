@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, BinaryIO
 
 from sightwords.batch.records import Record
 from sightwords.errors import InputError
-from sightwords.files import write_bytes
+from sightwords.files import atomic_path
 
 VERSION = 1
 _HEADER = "sightwords_batch"
@@ -45,24 +44,25 @@ class Journal:
     ) -> Journal:
         """A new journal, which may begin with records that are known already."""
         if path.exists():
-            with path.open("rb") as old:
-                _lock(old, path)
-        lines = [header_line(settings), *(line_of(record) for record in records)]
-        write_bytes(path, b"".join(lines))
+            with path.open("r+b") as stream:
+                _claim(stream, path)
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            stream.write(header_line(settings))
+            stream.writelines(line_of(record) for record in records)
         return cls.resume(path, settings)
 
     @classmethod
     def resume(cls, path: Path, settings: Mapping[str, Any]) -> Journal:
-        """Go on with a journal; refused where it was begun with other settings."""
+        """Go on with a journal; refused where it was begun with other settings, or is in use."""
         stream = path.open("r+b")
         try:
-            _lock(stream, path)
+            _claim(stream, path)
             places, end = _scan(stream, path, settings)
+            stream.truncate(end)
+            stream.seek(end)
         except BaseException:
             stream.close()
             raise
-        stream.truncate(end)
-        stream.seek(end)
         return cls(path, stream, places)
 
     def __contains__(self, image_id: str) -> bool:
@@ -108,25 +108,6 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def _lock(stream: BinaryIO, path: Path) -> None:
-    """Let no two batches write one journal; the system unlocks it when a batch ends or is killed.
-
-    Where there are no such locks (Windows, some network folders) nothing is checked.
-    """
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise InputError(
-            f"{path}: another batch is at work on it; wait for its end, or stop it"
-        ) from error
-    except OSError:
-        pass
-
-
 def header_line(settings: Mapping[str, Any]) -> bytes:
     """The first line: what this run was asked for."""
     return line_of({_HEADER: VERSION, "settings": settings})
@@ -136,6 +117,25 @@ def line_of(record: Mapping[str, Any]) -> bytes:
     """A record as it stands in the journal."""
     # Names that are not Unicode (Linux allows any bytes) survive as escapes of lone surrogates.
     return json.dumps(record, ensure_ascii=True).encode("ascii") + b"\n"
+
+
+def _claim(stream: BinaryIO, path: Path) -> None:
+    """Keep other processes from a journal: two that append would write over each other's lines.
+
+    The claim ends with the process, however it ends.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(
+            f"{path}: another batch is at work on it; wait for its end, or give another --out"
+        ) from error
+    except OSError:  # a file system that knows no locks
+        return
 
 
 def _scan(stream: BinaryIO, path: Path, settings: Mapping[str, Any]) -> tuple[dict[str, int], int]:
