@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,41 @@ def test_a_name_that_is_not_utf8_does_not_stop_the_others(
 def _batch(photos: Path, out: Path, bundle: Path, *options: object) -> int:
     arguments = ["batch", photos, "--out", out, "--bundle", bundle, "--workers", 1, *options]
     return main([str(argument) for argument in arguments])
+
+
+def test_a_copy_is_made_anew_of_a_photograph_that_changed(
+    tiny_bundle: Path, tmp_path: Path
+) -> None:
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    photos.mkdir()
+    Image.new("RGB", (40, 30), "red").save(photos / "a.png")
+    assert _batch(photos, out, tiny_bundle, "--format", "embedded") == 0
+    Image.new("RGB", (40, 30), "blue").save(photos / "a.png")
+    options = ("--format", "embedded", "--overwrite")
+    assert _batch(photos, out, tiny_bundle, *options, "missing") == 0
+    assert _pixels(out / "a.png") != _pixels(photos / "a.png")  # it has a caption: left as it is
+    assert _batch(photos, out, tiny_bundle, *options, "always") == 0
+    assert _pixels(out / "a.png") == _pixels(photos / "a.png")
+    assert "blue" in _xmp(out / "a.png")["Xmp.dc.subject"]
+    assert "red" not in _xmp(out / "a.png")["Xmp.dc.subject"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+def test_names_of_any_bytes(tmp_path: Path) -> None:
+    photo = tmp_path / "a\udcff.jpg"
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "a.jpg")
+    (tmp_path / "a.jpg").rename(photo)
+    sidecar = photo.with_suffix(".xmp")
+    for _ in range(2):  # the second time it is there
+        assert write_xmp(sidecar, "a red image", ["red"], keep=True) is None
+        assert embed(photo, photo, "a red image", ["red"], keep=True) is None
+    assert description_of(sidecar) == description_of(photo) == "a red image"
+    folder = tmp_path / "b\udcff"
+    folder.mkdir()
+    wrong = write_xmp(folder / "a.xmp", "a red image", [], keep=True)
+    assert wrong is not None
+    assert "a folder whose name is not UTF-8" in wrong
+    assert not list(folder.iterdir())
 
 
 def test_on_the_command_line(

@@ -109,14 +109,23 @@ def sidecar_name(image_id: str, kind: Format, taken: set[str]) -> str:
 
 
 def write_beside(
-    kind: Format, target: Path, record: Record, *, photograph: Path, keep: bool
+    kind: Format,
+    target: Path,
+    record: Record,
+    *,
+    photograph: Path,
+    keep: bool,
+    anew: bool = False,
 ) -> str | None:
-    """Write one photograph's own file; what is wrong, where `keep` forbids to replace one."""
+    """Write one photograph's own file; what is wrong, where `keep` forbids to replace one.
+
+    `anew` makes a copy from the photograph as it is now, whatever is there.
+    """
     words = [word["word"] for word in record["words"] if word["used"]]
     if kind == "xmp":
         return write_xmp(target, record["caption"], words, keep=keep)
     if kind == "embedded":
-        return embed(photograph, target, record["caption"], words, keep=keep)
+        return embed(photograph, target, record["caption"], words, keep=keep, anew=anew)
     return _write_text(target, record["caption"] + "\n", keep=keep)
 
 

@@ -192,6 +192,7 @@ class _Job:
             record,
             photograph=Path(self.photographs[image_id]),
             keep=self.options.overwrite == "never",
+            anew=self.options.overwrite == "always",
         )
         return {"id": image_id, "error": wrong} if wrong else record
 

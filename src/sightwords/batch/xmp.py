@@ -42,10 +42,19 @@ def write_xmp(target: Path, caption: str, words: Sequence[str], *, keep: bool) -
 
 
 def embed(
-    photograph: Path, target: Path, caption: str, words: Sequence[str], *, keep: bool
+    photograph: Path,
+    target: Path,
+    caption: str,
+    words: Sequence[str],
+    *,
+    keep: bool,
+    anew: bool = False,
 ) -> str | None:
-    """Write `target` as the photograph with its caption inside; both may be one file."""
-    given = target if target.exists() else photograph
+    """Write `target` as the photograph with its caption inside; both may be one file.
+
+    A copy that is there already is changed itself, unless it is to be made `anew`.
+    """
+    given = target if target.exists() and not anew else photograph
     return _write(given, target.resolve(), caption, words, keep=keep)
 
 
@@ -60,10 +69,10 @@ def description_of(path: Path) -> str | None:
 
 def _descriptions(path: Path) -> list[str]:
     try:
-        with _opened(path) as file:
+        with _opened(path) if _is_utf8(path) else _read(path) as file:
             xmp = file.read_xmp()
             iptc = file.read_iptc("latin-1")  # any bytes, UTF-8 or not
-    except (RuntimeError, UnicodeEncodeError):  # nothing can be written into it either
+    except RuntimeError:  # Exiv2 knows no such format: nothing can be written into it either
         return []
     found = (xmp.get(DESCRIPTION), xmp.get(ALT_TEXT), iptc.get(IPTC_CAPTION))
     return [text for text in map(_text, found) if text is not None]
@@ -85,18 +94,15 @@ def _write(
             else:
                 shutil.copyfile(given, temporary)
             _modify(temporary, caption, words)
-    except UnicodeEncodeError:
-        return (
-            f"{target}: XMP cannot be written beside or into it, since its name is not UTF-8; "
-            "rename it"
-        )
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        return f"{given}: XMP cannot be written into it ({reason}); use --format xmp"
+        return f"{given or target}: XMP cannot be written into it ({reason}); use --format xmp"
     return None
 
 
 def _modify(path: Path, caption: str, words: Sequence[str]) -> None:
+    if not _is_utf8(path):
+        raise RuntimeError("it lies in a folder whose name is not UTF-8")
     with _opened(path) as file:
         before = file.read_xmp()
         described = {key: _said(before.get(key), caption) for key in (DESCRIPTION, ALT_TEXT)}
@@ -132,6 +138,23 @@ def require_exiv2() -> Any:
 
 
 def _opened(path: Path) -> Any:
+    return _quiet().Image(str(path))
+
+
+def _read(path: Path) -> Any:
+    """The same, to read only: pyexiv2 opens no file by a name that is not UTF-8."""
+    return _quiet().ImageData(path.read_bytes())
+
+
+def _quiet() -> Any:
     pyexiv2 = require_exiv2()
     pyexiv2.set_log_level(4)  # what goes wrong is raised; nothing is printed
-    return pyexiv2.Image(str(path))
+    return pyexiv2
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
