@@ -430,6 +430,22 @@ def test_permission_denied_whoever_runs_the_tests(
         decode(tmp_path / "private.png")
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no such names of open files")
+def test_a_pipe_is_an_image_or_an_image_error() -> None:
+    for content in (encoded(quadrants(), "PNG"), b"no image" * 100):
+        reading, writing = os.pipe()
+        os.write(writing, content)
+        os.close(writing)
+        try:
+            if content.startswith(b"\x89PNG"):
+                assert decode(f"/dev/fd/{reading}").size == (32, 16)
+            else:
+                with pytest.raises(ImageError, match="no image that can be read"):
+                    decode(f"/dev/fd/{reading}")
+        finally:
+            os.close(reading)
+
+
 def test_a_name_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
         decode(tmp_path / "a\nb.jpg")

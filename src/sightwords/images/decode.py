@@ -11,6 +11,7 @@ images; a wide-gamut photograph comes out slightly pale.
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import warnings
@@ -98,6 +99,8 @@ def to_array(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
+    if not stream.seekable():  # a pipe, which Pillow too would read as a whole
+        stream = io.BytesIO(stream.read())
     head = stream.read(512)
     stream.seek(0)
     heif = is_heif(head) and _reads_heif()
