@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, ValueError)
+"""What reading a zip or NPZ file may raise that was cut or changed, besides OSError."""
 
 LONGEST_STEM = 100
 """Bytes of a file's own name in that of its temporary one."""

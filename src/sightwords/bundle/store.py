@@ -19,6 +19,7 @@ from textwrap import shorten
 from sightwords.bundle.manifest import MANIFEST_NAME, PARTS, File, Manifest, parse_manifest
 from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
 from sightwords.errors import BundleError, require
+from sightwords.files import DAMAGED_ZIP
 
 HUB_PREFIX = "hf://"
 MANIFEST_LIMIT_BYTES = 16 << 20
@@ -120,7 +121,7 @@ def unzip(archive: Path, folder: Path) -> None:
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(_read(stored, root + path, file.size_bytes, archive))
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (*DAMAGED_ZIP, NotImplementedError, RuntimeError) as error:
         raise BundleError(
             f"{archive}: is not a whole zip ({error}); fetch it again, or give a directory"
         ) from error

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sightwords.errors import ScoreError
 from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.evaluate.results import read_records, record_id
-from sightwords.files import atomic_path
+from sightwords.files import DAMAGED_ZIP, atomic_path
 
 Scores = npt.NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def _read_npz(path: str | Path) -> WordScoreTable:
             ids, words, scores = (arrays[key] for key in ("ids", "words", "scores"))
     except KeyError as error:
         raise ScoreError(f"{path}: no array {error}; expected ids, words and scores") from error
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED_ZIP) as error:
         raise ScoreError(
             f"{path}: cannot be read as NPZ ({error}); write it with numpy.savez from plain "
             "arrays (strings as dtype str, not object)"

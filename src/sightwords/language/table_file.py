@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import BundleError
-from sightwords.files import atomic_path, write_text
+from sightwords.files import DAMAGED_ZIP, atomic_path, write_text
 from sightwords.language.features import HASH_NAME
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
@@ -117,7 +116,7 @@ def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError as error:
         raise BundleError(f"{path}: no such file; copy the whole directory again") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED_ZIP) as error:
         raise BundleError(f"{path}: is damaged ({error}); copy it again") from error
     missing = {"table", "unigram", "end", "follower_offsets", "follower_ids"} - set(arrays)
     if missing:

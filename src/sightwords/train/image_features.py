@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sightwords.errors import ImageError, InputError
 from sightwords.evaluate.ids import canonical_id
-from sightwords.files import atomic_path
+from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.images import decode
 from sightwords.types import Example, FloatArray
 from sightwords.words.detector import Detector, pool
@@ -105,7 +105,7 @@ class ImageFeatures:
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-        except (OSError, KeyError, ValueError, EOFError) as error:
+        except (OSError, KeyError, *DAMAGED_ZIP) as error:
             raise InputError(
                 f"{path}: is not a file of image features ({error}); expected an .npz with ids "
                 "and features: compute it again"

@@ -7,7 +7,6 @@ bounded size, so that text larger than memory streams past, and `AttributeSets`.
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from sightwords.errors import CorpusError, InputError
 from sightwords.evaluate.ids import canonical_id
+from sightwords.files import DAMAGED_ZIP
 from sightwords.language.arrays import Sets, Text
 from sightwords.language.features import SMALLEST_PROB, FloatArray, IntArray
 from sightwords.text.ptb import tokenize_all
@@ -198,7 +198,7 @@ def read_detections(path: str | os.PathLike[str], *, threshold: float = 0.15) ->
     try:
         with np.load(path, allow_pickle=False) as arrays:
             stored = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED_ZIP) as error:
         raise InputError(f"{path}: cannot be read as NPZ ({error}); give word scores") from error
     names = set(stored)
     if not ({"ids", "words", "scores"} <= names or {"ids", "words", "indices", "probs"} <= names):

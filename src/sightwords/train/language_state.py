@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError
-from sightwords.files import atomic_path
+from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.language.arrays import LogBilinear, Shape, shape_of
 from sightwords.language.features import FloatArray, IntArray
 from sightwords.language.maxent import MaxEnt, padded_table
@@ -182,7 +181,7 @@ def load_state(path: str | os.PathLike[str]) -> tuple[State, int, str]:
             cells = Cells(bilinear=bilinear, **{name: stored[name] for name in _CELLS})
             state = State(cells, stored["log_unigram"])
             return state, int(stored["epoch"]), str(stored["identity"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, *DAMAGED_ZIP) as error:
         raise ConfigError(
             f"{path}: cannot be read as a checkpoint ({error}); delete it to start over"
         ) from error

@@ -13,7 +13,6 @@ import json
 import logging
 import multiprocessing
 import os
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -26,7 +25,7 @@ import numpy as np
 
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError, ExternalToolError
-from sightwords.files import atomic_path, write_text
+from sightwords.files import DAMAGED_ZIP, atomic_path, write_text
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.train.language_counts import Counted, count, merged
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences, encode_blocks, joined
@@ -206,7 +205,7 @@ def _read_end(path: Path) -> tuple[Counted, int]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return Counted(stored["counts"], stored["pairs"]), int(stored["blocks"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, KeyError, *DAMAGED_ZIP) as error:
         raise ConfigError(
             f"{path}: cannot be read as encoded text ({error}); delete the file, and the text it "
             "stands for is read again"

@@ -9,7 +9,6 @@ Numbers only: tokens are places in `words`. N images, H hypotheses in all, D det
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from sightwords.errors import InputError
 from sightwords.evaluate.ids import canonical_id
-from sightwords.files import atomic_path
+from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Hypothesis, MBest
 
@@ -347,7 +346,7 @@ def _stored(path: str | os.PathLike[str]) -> Mapping[str, npt.NDArray[Any]]:
     try:
         with np.load(Path(path), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED_ZIP) as error:
         raise InputError(f"{path}: cannot be read as NPZ ({error}); give M-best lists") from error
 
 
