@@ -17,7 +17,7 @@ from sightwords.errors import BundleError
 from sightwords.web import workers
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
-from sightwords.web.problems import BUSY, DIED, TOO_LATE, Problem, Refused
+from sightwords.web.problems import BROKEN, BUSY, DIED, TOO_LATE, Problem, Refused
 from sightwords.web.workers import Pool, ProcessWorker, WorkerLostError
 
 SECONDS = 240  # a busy machine may take long to start a process
@@ -116,6 +116,47 @@ def test_a_bug_costs_one_batch() -> None:
     pool.close()
 
 
+def test_after_a_bug_no_answer_goes_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
+    receive = ProcessWorker.answers
+
+    def spoilt(self: ProcessWorker, jobs: Sequence[Job]) -> Iterator[Any]:
+        found = receive(self, jobs)
+        for one in jobs:
+            answer = next(found)
+            if one.name == "spoilt":
+                raise RuntimeError("cannot be unpickled, say")
+            yield answer
+
+    monkeypatch.setattr(ProcessWorker, "answers", spoilt)
+    first = pool.submit([job("spoilt"), job("a"), job("b")])
+    assert [answer.result(SECONDS) for answer in first] == [BROKEN, BROKEN, BROKEN]
+    assert pool.submit([job("c")])[0].result(SECONDS) == {"name": "c"}
+    pool.close()
+
+
+def test_a_machine_that_can_start_no_process_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Lossy(Scripted):
+        def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
+            if jobs[0].name == "die":
+                raise WorkerLostError(DIED)
+            return super().answers(jobs)
+
+    pool = pool_of(Lossy())
+    hire, refusals = pool._hire, [OSError("Resource temporarily unavailable")]
+    monkeypatch.setattr(pool, "_hire", lambda: _raise(refusals.pop()) if refusals else hire())
+    assert pool.submit([job("die")])[0].result(SECONDS) is DIED
+    assert pool.submit([job("still without")])[0].result(SECONDS) is DIED
+    assert pool.submit([job("fine")])[0].result(SECONDS) == {"name": "fine"}
+    pool.close()
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
 def test_those_that_wait_at_the_end_are_told() -> None:
     engine = Scripted()
     pool = pool_of(engine, batch=1)
@@ -152,6 +193,18 @@ def test_a_process_that_hangs_is_given_up() -> None:
 def test_a_bundle_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no-such"):
         Pool(partial(Engine.load, tmp_path / "no-such"), workers=1, limits=Limits())
+
+
+class Ending:
+    """An engine that ends its process when it is loaded."""
+
+    def __init__(self) -> None:
+        os._exit(7)
+
+
+def test_a_worker_that_ends_while_it_loads() -> None:
+    with pytest.raises(BundleError, match=r"ended while it loaded the bundle \(exit code 7\)"):
+        Pool(Ending, workers=1, limits=Limits())  # type: ignore[arg-type]
 
 
 def test_about_names_what_the_page_shows(make_engine: partial[Engine]) -> None:

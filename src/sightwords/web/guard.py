@@ -97,7 +97,7 @@ class Guard:
                 "--allow-host NAME if it should",
             )
         origin = headers.get("origin")
-        if scope["method"] == "POST" and origin and urlsplit(origin).netloc != host:
+        if scope["method"] == "POST" and origin and _netloc(origin) != host:
             return Problem(403, "other_origin", "pages of other origins may not use this server")
         if self.token is not None and scope["path"].startswith(GUARDED):
             given = headers.get("authorization", "").encode("latin-1")
@@ -116,6 +116,18 @@ async def send_problem(problem: Problem, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _netloc(origin: str) -> str | None:
+    """The host of an origin with its port; None for what is no origin.
+
+    >>> _netloc("http://localhost:8000"), _netloc("http://[nonsense")
+    ('localhost:8000', None)
+    """
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _name(address: str) -> str:

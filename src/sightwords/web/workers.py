@@ -33,6 +33,9 @@ MakeEngine = Callable[[], Engine]
 
 About = dict[str, Any]
 
+ENDING_SECONDS = 10.0
+"""A process that has let go of its pipe may take so long to end."""
+
 
 class WorkerLostError(Exception):
     """A worker died or hangs; it has to be replaced."""
@@ -86,11 +89,14 @@ class ProcessWorker:
         try:
             ready = self._pipe.recv()
         except EOFError:
+            self._process.join(ENDING_SECONDS)  # else there is no exit code to tell yet
+            self.stop()
             raise BundleError(
                 f"a worker ended while it loaded the bundle (exit code {self._process.exitcode}); "
                 "there may be too little memory: try --workers 1"
             ) from None
         if isinstance(ready, str):
+            self.stop()
             raise BundleError(ready)
         self.about: About = ready
 
@@ -185,12 +191,13 @@ class Pool:
             log.exception("a worker failed")
             for ticket in left:
                 ticket.answer.set_result(BROKEN)
-            return worker
+            worker.stop()  # what it still says would be taken for answers to others
+            return self._replace()
 
     def _replace(self) -> Worker:
         try:
             return self._hire()
-        except SightwordsError:
+        except (SightwordsError, OSError):  # the latter where no process can be started
             log.exception("no new worker could be started")
             return _Absent(self.about)
 
