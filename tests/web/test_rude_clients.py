@@ -162,6 +162,19 @@ def test_clients_that_leave_make_room(server: str) -> None:
     assert metric(server, "sightwords_held_bytes") == 0
 
 
+def test_body_and_answer_share_the_time_limit(server: str) -> None:
+    Gated.gate.clear()
+    body = photograph()
+    head = b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
+    start = time.monotonic()
+    with raw(server, head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1]) as slow:
+        time.sleep(3)
+        slow.sendall(body[-1:])
+        assert b" 504 " in slow.recv(4096)
+    assert time.monotonic() - start < 7  # the limit is 5 seconds in all
+    Gated.gate.set()
+
+
 def test_a_request_that_takes_too_long(server: str) -> None:
     Gated.gate.clear()
     status, _, body = ask(server, photograph())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -84,9 +85,10 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
     )
 
     async def ask(request: Request, make: Callable[[Body], list[Job]]) -> Answered:
+        deadline = monotonic() + limits.seconds
         with held.hold() as hold:
             jobs = make(await read_body(request, limits, hold))
-            return jobs, await _answers(request, pool, jobs, limits.seconds)
+            return jobs, await _answers(request, pool, jobs, deadline)
 
     def takes(body: dict[str, Any], answer: type[Any]) -> dict[str, Any]:
         return {"openapi_extra": body, "responses": {200: {"model": answer}, **ERRORS}}
@@ -209,10 +211,12 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
 
 
 async def _answers(
-    request: Request, pool: Pool, jobs: Sequence[Job], seconds: float
+    request: Request, pool: Pool, jobs: Sequence[Job], deadline: float
 ) -> list[Answer]:
     """Wait for the workers, as long as the client does and the time limit allows."""
-    waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(a) for a in pool.submit(jobs)]
+    queued = pool.submit(jobs, deadline=deadline)
+    waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(answer) for answer in queued]
+    seconds = max(0.0, deadline - monotonic())
     answers = asyncio.gather(*waited)
     gone = asyncio.ensure_future(_until_gone(request))
     answers.add_done_callback(_noticed)

@@ -143,10 +143,13 @@ class Pool:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, jobs: Sequence[Job]) -> list[Future[Answer]]:
-        """Queue jobs; raises `Refused` where the queue has no room for all of them."""
-        deadline = monotonic() + self._limits.seconds
-        tickets = [Ticket(job, deadline) for job in jobs]
+    def submit(self, jobs: Sequence[Job], *, deadline: float | None = None) -> list[Future[Answer]]:
+        """Queue jobs; raises `Refused` where the queue has no room for all of them.
+
+        `deadline`, by the clock of `time.monotonic`, is the time limit from now on unless given.
+        """
+        until = monotonic() + self._limits.seconds if deadline is None else deadline
+        tickets = [Ticket(job, until) for job in jobs]
         self.waiting.add(tickets)
         return [ticket.answer for ticket in tickets]
 
