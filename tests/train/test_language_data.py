@@ -10,7 +10,13 @@ import pytest
 
 from sightwords.errors import CorpusError, InputError
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.language_data import NO_SET, encode_blocks, joined, read_detections
+from sightwords.train.language_data import (
+    NO_SET,
+    encode_blocks,
+    joined,
+    joined_sets,
+    read_detections,
+)
 from sightwords.train.language_noise import simulate_scores
 from sightwords.types import Example
 
@@ -35,6 +41,21 @@ def test_sets_of_scores(tmp_path: Path) -> None:
     assert sets.ids.tolist() == [2, 1]  # cat, then dog; a is closed-class
     assert sets.log_probs == pytest.approx([math.log(0.5), math.log(0.15)])
     assert (sets.row("9"), sets.row("000000000025"), sets.row("1")) == (0, 1, NO_SET)
+
+
+def test_an_image_twice_in_a_file_moves_no_set_of_the_next_file(tmp_path: Path) -> None:
+    for name, ids in (("one", ["9", "000009"]), ("two", ["25", "26"])):
+        scores = np.array([[0.5, 0.0], [0.0, 0.5]], dtype=np.float32)
+        words = np.array(["cat", "dog"])
+        np.savez(tmp_path / f"{name}.npz", ids=np.array(ids), words=words, scores=scores)
+    both = joined_sets(
+        read_detections(tmp_path / f"{name}.npz").attribute_sets(VOCABULARY)
+        for name in ("one", "two")
+    )
+    cat, dog = 2, 1
+    found = {name: both.ids[both.offsets[row] : both.offsets[row + 1]].tolist()
+             for name, row in both.rows.items()}  # fmt: skip
+    assert found == {"9": [dog], "25": [cat], "26": [dog]}
 
 
 def test_sets_of_top_words(tmp_path: Path) -> None:

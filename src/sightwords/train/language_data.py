@@ -142,12 +142,14 @@ def joined_sets(parts: Iterable[AttributeSets]) -> AttributeSets:
     """Sets of several files as one; an image may be in one of them only."""
     every = list(parts)
     rows: dict[str, int] = {}
+    first = 0  # a file that names an image twice has more sets than names
     offsets = [np.zeros(1, dtype=np.int64)]
     for part in every:
         twice = rows.keys() & part.rows.keys()
         if twice:
             raise InputError(f"image {min(twice)!r} has word scores in two files; give one of them")
-        rows.update({name: row + len(rows) for name, row in part.rows.items()})
+        rows.update({name: row + first for name, row in part.rows.items()})
+        first += len(part)
         offsets.append(part.offsets[1:] + offsets[-1][-1])
     return AttributeSets(
         rows,
