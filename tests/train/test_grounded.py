@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,31 @@ def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
     assert _same(_trained(tmp_path), _trained())
     with pytest.raises(ConfigError, match="is of a run with other settings"):
         _trained(tmp_path, dropout=0.2)
+
+
+def test_a_resumed_run_has_the_budget_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count()
+    monkeypatch.setattr("sightwords.train.grounded_run.perf_counter", lambda: next(clock) / 100)
+    config = replace(CONFIG, epochs=1_000_000, batch_size=1)  # several steps an epoch
+    images = _images()
+    captions = _captions(images)
+    reports: list[Any] = []
+
+    def train() -> Any:
+        return train_captions(
+            new_grounded(config, VOCABULARY, (2, 4)), images, captions, budget_seconds=1.0,
+            checkpoint=tmp_path / "state.pt", on_epoch=lambda report, _: reports.append(report),
+        )  # fmt: skip
+
+    finished = train()
+    last = reports[-1]
+    assert last.step > 10
+    assert last.seconds >= 1.0
+    again = train()  # as after a kill in the phase that follows
+    assert reports[-1] is last
+    assert _same(again, finished)
 
 
 def test_no_time_no_steps() -> None:

@@ -188,6 +188,9 @@ def test_a_killed_run_ends_as_an_unbroken_one(
     train_boxes(again, data.table(), boxes, data.targets(), short, folder=tmp_path)
     for name, value in unbroken.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
+    with pytest.raises(ConfigError, match="is of a run with other"):  # other boxes, another run
+        train_boxes(again, data.table(), boxes[:, ::-1].copy(), data.targets(), short,
+                    folder=tmp_path)  # fmt: skip
 
 
 def test_the_exported_detector_agrees(

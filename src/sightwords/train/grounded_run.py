@@ -113,9 +113,11 @@ class Run:
     ) -> GroundedNetwork:
         """Step until the epochs or the seconds are over; the averaged network."""
         losses: list[Tensor] = []
-        while self.progress < 1:
+        ended = self.progress >= 1
+        while not ended:
             losses.append(self._advance(loss_of))
-            if self.step % self.steps_an_epoch == 0 or self.progress >= 1:
+            ended = self.progress >= 1  # asked once: the last steps are told and kept, too
+            if ended or self.step % self.steps_an_epoch == 0:
                 epoch = -(-self.step // self.steps_an_epoch)
                 loss = float(torch.stack(losses).mean())
                 report = EpochReport(self.phase, epoch, self.step, loss, self.seconds)
@@ -165,6 +167,7 @@ class Run:
             return
         state = {
             "step": self.step,
+            "seconds": self.seconds,
             "network": self.network.state_dict(),
             "averaged": self.averaged.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -182,6 +185,7 @@ class Run:
         self.averaged.load_state_dict(state["averaged"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
+        self.start = perf_counter() - state.get("seconds", 0.0)  # the budget is of the whole run
         log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 
