@@ -140,6 +140,19 @@ def test_strange_images_are_told_by_their_features() -> None:
     assert fitted(features, image) == pytest.approx(probabilities(fitted, bad[1])[0])
 
 
+def test_few_photographs_do_not_make_new_ones_strange() -> None:
+    """In many dimensions any few photographs lie on one side of a plane that others do not."""
+    rng = np.random.default_rng(5)
+    choices, cider = outcomes(100, 0)
+    tokens = rng.normal(size=(400, 200)).astype(np.float32)
+    known = Choices(NAMES, choices.rows, choices.hypotheses, tokens[:100])
+    nothing = Choices(NAMES, choices.rows[:40], np.arange(40), tokens[100:140] + 0.5)
+    fitted = fit_confidence(known, cider, bad=nothing)
+    rows = outcomes(260, 1)[0].rows
+    new = probabilities(fitted, Choices(NAMES, rows, np.arange(260), tokens[140:]))
+    assert 0.5 < new.mean() < 0.75  # 62 % are good
+
+
 def test_familiar_survives_its_file(tmp_path: Path) -> None:
     choices, cider = outcomes(300, 0)
     tokens = np.random.default_rng(5).normal(size=(300, 4)).astype(np.float32)

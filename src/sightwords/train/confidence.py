@@ -10,6 +10,7 @@ what became of them, so that the probabilities hold for photographs. Reliability
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,8 @@ from sightwords.rerank.linear import Given, Ints, Ranker
 from sightwords.train.lists import Lists
 from sightwords.train.mert_data import image_candidates
 
+log = logging.getLogger(__name__)
+
 GOOD_SHARE = 0.62
 """Of the captions that are good, where no threshold is given."""
 BAD_WEIGHT = 0.3
@@ -37,6 +40,9 @@ FOLDS = 5
 RIDGE = 1.0
 FREE = 0.01
 """The ridge of strangeness, which hardly any photograph has: it may weigh as much as it must."""
+PHOTOGRAPHS_A_UNIT = 2
+"""Strangeness needs so many photographs for each of the D numbers that describe one: a direction
+found with fewer is that of these photographs alone, and most new ones lie far along it."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -110,9 +116,8 @@ def fit_and_judge(
     """Fit on all images; reliability by cross-validation, each fifth judged by the other four."""
     values = np.asarray(cider, dtype=np.float64)
     _check(choices, values, bad)
-    familiar = None
-    if bad is not None and choices.tokens is not None and bad.tokens is not None:
-        familiar = Familiar.of(choices.tokens, bad.tokens)
+    familiar = _familiar(choices, bad)
+    if familiar is not None and bad is not None:
         choices, bad = choices.beside(familiar), bad.beside(familiar)
     quantile = float(np.quantile(values, 1 - GOOD_SHARE)) if threshold is None else threshold
     at = round(quantile, 2)
@@ -148,6 +153,17 @@ def fit_and_judge(
         familiar,
     )
     return fitted, table
+
+
+def _familiar(choices: Choices, bad: Choices | None) -> Familiar | None:
+    """What tells photographs from images of nothing, where enough of both are known."""
+    if bad is None or choices.tokens is None or bad.tokens is None:
+        return None
+    count, units = choices.tokens.shape
+    if count < PHOTOGRAPHS_A_UNIT * units:
+        log.info("%d photographs are too few to tell strange images by %d numbers", count, units)
+        return None
+    return Familiar.of(choices.tokens, bad.tokens)
 
 
 def _check(choices: Choices, values: Floats, bad: Choices | None) -> None:
