@@ -25,6 +25,7 @@ from sightwords.errors import ConfigError, CorpusError
 from sightwords.rerank.linear import Ranker
 from sightwords.train.all import STAGES, train_all
 from sightwords.train.all_config import load_recipe
+from sightwords.train.confidence import Choices, fit_confidence
 
 pytestmark = pytest.mark.torch
 DATA = """
@@ -52,7 +53,16 @@ def folder(colour_base: Any, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_killed_resumed_and_used(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_resumed_and_used(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[Choices] = []
+
+    def fit(choices: Choices, *rest: Any, **options: Any) -> Any:
+        fitted.append(choices)
+        return fit_confidence(choices, *rest, **options)
+
+    monkeypatch.setattr("sightwords.train.all_rerank.fit_confidence", fit)
     command = ["train", "all", str(folder / "mine.toml"), "--out", str(folder / "out")]
     command += ["--device", "cpu", "--threads", "1"]
     if os.name != "nt":
@@ -84,6 +94,9 @@ def test_killed_resumed_and_used(folder: Path, capsys: pytest.CaptureFixture[str
     assert "red" in captioner(folder / "00.png").text
     found = captioner(folder / "01.png")
     assert "blue" in found.text
+    # Confidence looks at the images themselves, too: how far they are from photographs.
+    assert fitted[0].tokens is not None
+    assert fitted[0].tokens.shape == (7, 8)
     assert math.isnan(found.confidence)  # seven perfect captions: nothing tells good from bad
 
     assert main(command) == 0  # nothing is left to do

@@ -30,7 +30,7 @@ from sightwords.train.lists import Lists
 from sightwords.train.make_lists import detected_words, make_lists
 from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
 from sightwords.train.mert_run import Models, tuning_of_nothing
-from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
+from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores, image_tokens
 from sightwords.words.detector import Detector
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,9 @@ def _tuning(job: Work, *, half: int) -> Tuning:
         similarity = dmsm_scores(
             lists, features, dmsm, progress=lambda done: job.say(done, len(lists), "lists")
         )
-    tuning = Tuning(lists, metrics, similarity, _asking(job, lists, features))
+    tuning = Tuning(
+        lists, metrics, similarity, _asking(job, lists, features), image_tokens(lists, features)
+    )
     if len(lists) < ENOUGH_FOR_HALVES:
         return tuning
     mine = [i for i, name in enumerate(lists.ids.tolist()) if half_by_hash(name) == half]
