@@ -176,5 +176,18 @@ def test_a_stopped_run_of_processes_goes_on(
     assert asked == [0]  # neither counted nor read again
 
 
+def test_a_stopped_run_does_not_go_on_with_other_text(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightwords.train.language_sources.fit_language", _interrupted)
+    assert main(command(corpus, "--processes", "1")) == 130
+    monkeypatch.undo()
+    record = {"id": "20", "captions": ["a dog sings"]}
+    with (corpus / "animals.jsonl").open("a", encoding="utf-8") as file:
+        file.write(f"\n{json.dumps(record)}")
+    assert main(command(corpus, "--processes", "1", "--resume")) == 1
+    assert "delete the folder to read the text again" in capsys.readouterr().err
+
+
 def _interrupted(*_: object, **__: object) -> None:
     raise KeyboardInterrupt

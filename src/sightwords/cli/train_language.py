@@ -99,6 +99,7 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, write the model, and say how good it is."""
     from sightwords.train.language_sources import train_language
+    from sightwords.train.sources import source_key
 
     if not args.sources and not args.text:
         args.parser.error("give captioned images (SOURCE) or sentences (--text)")
@@ -118,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         sources, vocabulary, config.language,
         threads=max(args.threads, args.processes), processes=args.processes,
         store=store if args.processes else None, checkpoint=checkpoint,
+        store_key=source_key([*args.sources, *args.text]),
         on_tokens=talk.tokens, on_parts=talk.parts,
     )  # fmt: skip
     talk.end()

@@ -111,6 +111,7 @@ def train_language(
     threads: int = 1,
     processes: int = 1,
     store: str | os.PathLike[str] | None = None,
+    store_key: str = "",
     start: MaxEnt | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
@@ -120,7 +121,8 @@ def train_language(
     """Train a language model; see `fit_language` for the options.
 
     With `store`, a folder, so many `processes` read the text once and leave it there as numbers,
-    of which one block is in memory at a time; what is there already is not read again. The
+    of which one block is in memory at a time; what is there already is not read again, and is
+    refused where `store_key` says that it comes from other files (`train.sources.source_key`). The
     corpora must then be picklable, such as `functools.partial(open_corpus, "text.jsonl")`.
 
     Captions of an image that no file of word scores knows are text: they count for
@@ -134,7 +136,7 @@ def train_language(
     if store is not None:
         stored = store_text(
             store, (sources.captions, sources.text), vocabulary, config,
-            sets=sets, processes=processes, report=on_parts,
+            sets=sets, processes=processes, key=store_key, report=on_parts,
         )  # fmt: skip
         blocks, counted = stored, stored.counted
     return fit_language(

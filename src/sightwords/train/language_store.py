@@ -123,16 +123,19 @@ def store_text(
     *,
     sets: AttributeSets = NO_SETS,
     processes: int = 1,
+    key: str = "",
     report: Report | None = None,
 ) -> StoredText:
     """Encode captioned images and text, both in `corpora`, into a folder; parts there are kept.
 
-    report: is told how many parts of how many are done. Captions and text take turns evenly: an
-    epoch that ended with one of them would lean towards it.
+    key: names the state of the files behind the corpora (`train.sources.source_key`); parts of
+    other files are refused. report: is told how many parts of how many are done.
+
+    Captions and text take turns evenly: an epoch that ended with one of them would lean towards it.
     """
     place = Path(folder)
     cuts = [cut_for(some, processes) for some in corpora]
-    cuts = _agreed(place, _identity(vocabulary, config, sets, corpora), cuts)
+    cuts = _agreed(place, _identity(vocabulary, config, sets, corpora, key), cuts)
     kinds = zip(corpora, cuts, (True, False), strict=True)
     tasks = [(part, seen) for some, cut, seen in kinds for part in parts_of(some, cut)]
     ends = [place / f"part-{number:05d}.npz" for number in range(len(tasks))]
@@ -217,11 +220,13 @@ def _identity(
     config: LanguageConfig,
     sets: AttributeSets,
     corpora: tuple[Sequence[Examples], Sequence[Examples]],
+    key: str,
 ) -> str:
     digest = hashlib.sha256("\n".join(vocabulary.words).encode())
     for array in (sets.offsets, sets.ids, sets.log_probs):
         digest.update(array.tobytes())
     digest.update(f"{config.text_weight} {[len(some) for some in corpora]}".encode())
+    digest.update(key.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
