@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,14 @@ from sightwords.cli.main import main
 from sightwords.config import PRESETS
 from sightwords.errors import ConfigError, CorpusError
 from sightwords.rerank.linear import Ranker
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train import all_frozen
 from sightwords.train.all import STAGES, train_all
 from sightwords.train.all_config import load_recipe
+from sightwords.train.all_split import Split
 from sightwords.train.confidence import Choices, fit_confidence
+from sightwords.train.frozen_table import RegionTable
+from sightwords.train.stages import key_of
 
 pytestmark = pytest.mark.torch
 DATA = """
@@ -116,6 +123,31 @@ def test_a_file_changes_a_preset(folder: Path) -> None:
     paper = load_recipe(folder / "mine.toml", preset="paper")
     assert paper.config.words.layer_decay == PRESETS["paper"].words.layer_decay
     assert paper.data == recipe.data
+
+
+def test_detections_are_drawn_anew_for_another_seed(folder: Path) -> None:
+    recipe = load_recipe(folder / "mine.toml")
+    other = replace(
+        recipe, config=replace(recipe.config, language=replace(recipe.config.language, seed=1))
+    )
+    [stage] = [stage for stage in STAGES if stage.name == "detections"]
+    needed = dict.fromkeys(stage.needs, "")
+    assert key_of(stage, recipe, needed) != key_of(stage, other, needed)
+
+
+def test_photographs_that_all_fall_into_one_half_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = np.zeros((1, 1), np.float32)
+    table = RegionTable(nothing.astype(np.float16), ("1", "2"), ((), ()), nothing, nothing[0])
+    monkeypatch.setattr(all_frozen, "regions_of", lambda *_: table)
+    monkeypatch.setattr(all_frozen, "half_by_hash", lambda *_, **__: 0)
+    job: Any = SimpleNamespace(recipe=load_recipe(folder / "mine.toml"))
+    vocabulary = Vocabulary(("a",), (1,), 1)
+    with pytest.raises(CorpusError, match="2 training images fall into one half"):
+        all_frozen.frozen_folds(
+            job, folder / "base", vocabulary, Split(0, frozenset(), frozenset())
+        )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ STAGES: tuple[Stage[Recipe], ...] = (
     Stage("features", ("vocabulary", "calibration"), lambda r: "", features_stage),
     Stage(
         "detections", ("vocabulary", "detector", "features"),
-        lambda r: (r.data.cross_fit, r.config.language.attribute_threshold),
+        lambda r: (r.data.cross_fit, r.config.language.attribute_threshold,
+                   *([r.config.language.seed] if r.config.language.seed else [])),
         detections_stage,
     ),
     Stage(

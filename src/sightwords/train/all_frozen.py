@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.corpus.splits import half_by_hash
+from sightwords.errors import CorpusError
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.all_config import Recipe
 from sightwords.train.all_split import Figures, Split, Work
@@ -40,11 +41,14 @@ def frozen_folds(
     """Ids and out-of-fold scores (N, V) of the training images: two heads, each on one half."""
     table, known = regions_of(job, base, split), _known(job, base)
     fold = np.array([half_by_hash(name, salt=FOLD_SALT) for name in table.ids])
+    if fold.all() or not fold.any():
+        raise CorpusError(
+            f"{len(table)} training images fall into one half, so that none can score the other; "
+            'give more photographs, or set cross_fit = "off" in [data]'
+        )
     scores = np.empty((len(table), len(vocabulary)), dtype=np.float32)
     for half in (0, 1):
         seen, unseen = np.flatnonzero(fold != half), np.flatnonzero(fold == half)
-        if not len(seen) or not len(unseen):
-            continue
         head = train_head(
             table.select(seen.tolist()),
             vocabulary,
