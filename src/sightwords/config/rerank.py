@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from sightwords.config.check import check
+
+_TERM = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)?(bleu|cider|meteor)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +177,21 @@ class GroundedConfig:
             check(self, name, 0 <= getattr(self, name) <= 1, "from 0 to 1")
 
 
+def objective_weights(text: str) -> dict[str, float] | None:
+    """What each metric of `MertConfig.objective` counts for; None for what is no objective.
+
+    >>> objective_weights("cider+0.5bleu"), objective_weights("bleu+bleu")
+    ({'cider': 1.0, 'bleu': 0.5}, None)
+    """
+    weights: dict[str, float] = {}
+    for term in text.replace(" ", "").split("+"):
+        match = _TERM.fullmatch(term)
+        if match is None or match[2] in weights:
+            return None
+        weights[match[2]] = float(match[1] or 1)
+    return weights if all(weights.values()) else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class MertConfig:
     """Section 5: minimum error rate training of the re-ranking weights."""
@@ -209,9 +227,7 @@ class MertConfig:
             check(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("random_directions", "bags"):
             check(self, name, getattr(self, name) >= 0, "at least 0")
-        terms = self.objective.replace(" ", "").split("+")
-        known = all(t.lstrip("0123456789.") in ("bleu", "cider", "meteor") for t in terms)
         check(
-            self, "objective", known,
+            self, "objective", objective_weights(self.objective) is not None,
             "one of bleu, cider, meteor, or a sum of them such as 'cider+0.5bleu'",
         )  # fmt: skip

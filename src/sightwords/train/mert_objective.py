@@ -7,7 +7,6 @@ sentences; BLEU is that of the corpus.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.config.rerank import objective_weights
 from sightwords.errors import ConfigError, InputError
 from sightwords.metrics.bleu import from_columns
 from sightwords.train.list_metrics import ListMetrics
 
 METRICS = ("bleu", "cider", "meteor")
-_TERM = re.compile(r"([0-9]*\.?[0-9]*)(bleu|cider|meteor)")
 Floats = npt.NDArray[np.float64]
 Statistics = npt.NDArray[Any]
 """float32, or int16 where BLEU is alone, which halves the memory."""
@@ -40,17 +39,12 @@ class Objective:
         >>> Objective.parse("cider+0.5bleu").weights
         {'cider': 1.0, 'bleu': 0.5}
         """
-        weights: dict[str, float] = {}
-        for term in text.replace(" ", "").split("+"):
-            match = _TERM.fullmatch(term)
-            if match is None or match[1] == "." or match[2] in weights:
-                raise ConfigError(
-                    f"objective {text!r}; expected metrics ({', '.join(METRICS)}), each once, with "
-                    "weights in front if wanted, such as 'cider+0.5bleu'"
-                )
-            weights[match[2]] = float(match[1] or 1)
-        if not all(weights.values()):
-            raise ConfigError(f"objective {text!r} has a weight of 0; leave that metric out")
+        weights = objective_weights(text)
+        if weights is None:
+            raise ConfigError(
+                f"objective {text!r}; expected metrics ({', '.join(METRICS)}), each once, with "
+                "weights above 0 in front if wanted, such as 'cider+0.5bleu'"
+            )
         return cls(weights)
 
     def __str__(self) -> str:
