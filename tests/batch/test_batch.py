@@ -170,6 +170,12 @@ def test_a_folder_that_is_shut_is_named(
     assert (tmp_path / "c.csv").exists()  # the others are captioned
 
 
+def test_a_list_of_any_bytes_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(b"caf\xe9.png\nb.png\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert [item.id for item in open_source("-").read()] == ["caf\udce9.png", "b.png"]
+
+
 def test_two_images_with_one_coco_number_are_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "photos" / name).mkdir(parents=True)

@@ -10,6 +10,7 @@ Each image comes once, in a fixed order. Nothing is decoded here.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tarfile
@@ -55,7 +56,7 @@ def open_source(
     """
     path = Path(source)
     if source == "-":
-        return _listed(sys.stdin.read().splitlines(), images or ".")
+        return _listed(_standard_input().splitlines(), images or ".")
     if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
         return _folder(path, on_problem)
     if path.is_file() and is_image_name(source):
@@ -65,6 +66,13 @@ def open_source(
         if any(is_image_name(line.strip()) for line in lines[:20]):
             return _listed(lines, images or str(path.parent))
     return _corpus(source, images, on_problem)
+
+
+def _standard_input() -> str:
+    """A list of names, which may be of any bytes; most locales would refuse some."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    return sys.stdin.read()
 
 
 def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source:
