@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sightwords.errors import BundleError, InputError
+from sightwords.words import calibration_fit
 from sightwords.words.calibration import Calibration, choose_words
-from sightwords.words.calibration_fit import Method, fit_calibration
+from sightwords.words.calibration_fit import PROMISES, Method, fit_calibration
 from sightwords.words.reliability import reliability
 
 
@@ -236,3 +237,25 @@ class TestChoice:
         probs = np.array([0.1, 0.2, 0.3, 0.3, 0.2], dtype=np.float32)
         places = choose_words(precisions, probs, self.WORDS)
         assert [self.WORDS[i] for i in places] == ["cat", "of", "dog", "red", "a"]
+
+
+def test_a_score_that_runs_the_wrong_way_round_promises_nothing() -> None:
+    """Its images of the lowest scores have the word; the regression does not follow that."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((400, 6)) < 0.2
+    scores = np.clip(0.2 + 0.5 * truth + rng.normal(0, 0.1, truth.shape), 0.01, 0.99)
+    scores[:, 0] = np.clip(0.8 - scores[:, 0], 0.01, 0.99)
+    order = np.argsort(scores, axis=0)
+    ranked, counted = (np.take_along_axis(x, order, axis=0) for x in (scores, truth))
+    probs = calibration_fit._shrunk_probs(ranked.astype(np.float32), counted.astype(np.float64))
+    assert probs[0, 0] < 0.5  # all of the lowest have it
+    assert probs[-1, 1] > 0.9
+
+
+def test_words_more_common_than_a_promise_say_nothing_of_it() -> None:
+    """Any score of a word that six in ten images have keeps a promise of a half."""
+    rng = np.random.default_rng(0)
+    scores, truth = rng.random((400, 1)).astype(np.float32), rng.random((400, 1)) < 0.6
+    came_true = calibration_fit._came_true(scores, truth)
+    common = PROMISES <= 0.5
+    np.testing.assert_allclose(came_true[common], PROMISES[common])

@@ -112,3 +112,8 @@ def test_padding_is_no_place() -> None:
     patches = Patches(logits, attention, cells.corners.astype(np.float32))
     seen = RegionScores(np.zeros((12, 12, 1), np.float32), REGIONS, patches=patches)
     assert tuple(places(seen, [0]).points()[0]) == pytest.approx((4.5 / 16, 4.5 / 8))
+    # nor is what the network looks at there of any weight for the rest
+    attention[2:7, 2:7] = 0.01
+    looked = patch_maps(patches, [0])
+    attention[12:] = 0.0
+    np.testing.assert_array_equal(patch_maps(patches, [0]), looked)
