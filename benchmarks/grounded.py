@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
+import hashlib
 import json
 import math
 import os
@@ -40,6 +41,7 @@ from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import coco_half
 from sightwords.errors import ConfigError
 from sightwords.evaluate.ids import canonical_id
+from sightwords.files import atomic_path
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
@@ -274,15 +276,24 @@ def rewards(
     lists: Lists, path: Path, captions: Sequence[str], processes: int
 ) -> npt.NDArray[np.float32]:
     """CIDEr-D of every sentence; kept beside the lists, since it takes minutes."""
-    kept = path.with_suffix(f".cider-{lists.hypotheses}.npy")
+    kept = path.with_suffix(f".cider-{sum_of(lists)}.npy")
     if kept.exists():
         known: npt.NDArray[np.float32] = np.load(kept)
         return known
     wanted = set(lists.ids.tolist())
     written = {e.id: e.captions for e in open_corpus(captions) if canonical_id(e.id) in wanted}
     found = measure(lists, references_of(lists, written), processes=processes).cider
-    np.save(kept, found)
+    with atomic_path(kept) as temporary, temporary.open("wb") as stream:
+        np.save(stream, found)
     return found
+
+
+def sum_of(lists: Lists) -> str:
+    """Of their sentences: lists made anew, as many as before, are others all the same."""
+    digest = hashlib.sha256("\n".join([*lists.words, *lists.ids.tolist()]).encode())
+    for array in (lists.offsets, lists.token_offsets, lists.tokens):
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:12]
 
 
 def network_of(start: GroundedNetwork, settings: str) -> GroundedNetwork:

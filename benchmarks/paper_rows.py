@@ -48,7 +48,7 @@ from sightwords.evaluate.report import save_report_row
 from sightwords.evaluate.results import read_results
 from sightwords.evaluate.rows import Row as TableRow
 from sightwords.evaluate.rows import read_row, row_path, save_row
-from sightwords.files import write_text
+from sightwords.files import atomic_path, write_text
 from sightwords.language.maxent import MaxEnt
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker
@@ -268,7 +268,9 @@ class Work:
         if not path.exists():
             began = time.perf_counter()
             features = ImageFeatures.load(self.described(system, images) / "features.npz")
-            np.save(path, dmsm_scores(lists, features, Dmsm.load(system.dmsm, threads=1)))
+            scores = dmsm_scores(lists, features, Dmsm.load(system.dmsm, threads=1))
+            with atomic_path(path) as temporary, temporary.open("wb") as stream:
+                np.save(stream, scores)
             said(path.name, began)
         found: npt.NDArray[np.float32] = np.load(path)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -120,6 +121,18 @@ def test_lists_of_test_images_are_refused(
     _lists(["1", "2"], "coco-test").save(world["folder"] / "lists-train.npz")
     with pytest.raises(SystemExit, match="lists of split 'coco-test'"):
         _run(script, world, monkeypatch)
+
+
+def test_the_worth_of_other_sentences_is_not_taken(
+    script: ModuleType, world: dict[str, Path]
+) -> None:
+    path, captions = world["folder"] / "lists-train.npz", [str(world["folder"] / "train.jsonl")]
+    lists = Lists.load(path)
+    first = script.rewards(lists, path, captions, 1)
+    np.testing.assert_array_equal(script.rewards(lists, path, [], 1), first)  # as it was kept
+    turned = replace(lists, tokens=lists.tokens.reshape(-1, 2, 3)[:, ::-1].reshape(-1))
+    again = script.rewards(turned, path, captions, 1)
+    np.testing.assert_array_equal(again.reshape(-1, 2)[:, ::-1], first.reshape(-1, 2))
 
 
 def test_settings_are_read_and_checked(script: ModuleType) -> None:
