@@ -43,6 +43,8 @@ SHRINK = 0.1
 """What is added to variances, in shares of their mean: there are few images of nothing."""
 USUAL = 0.98
 """The share of the photographs of the fit that are not strange at all."""
+PARTS = 16
+"""Tokens of an image's parts, 4 x 4, behind those of the whole (`train.backbones.base.tiles`)."""
 LIMIT = 5.0
 """Standardised features are cut off here, so that an odd image cannot make the sum run away."""
 
@@ -105,8 +107,15 @@ class Familiar:
 
 
 def describing_token(features: FloatArray) -> FloatArray:
-    """(T, D) -> (D,) of the whole image: the mean of the patches, or the only token there is."""
-    token: FloatArray = features[min(1, len(features) - 1)]
+    """(T, D) -> (D,) of the whole image: the mean of its parts, or the only token there is.
+
+    A ViT has its class token first, then that mean; other networks begin with the mean.
+
+    >>> [int(describing_token(np.arange(count)[:, None])[0]) for count in (1, 17, 18)]
+    [0, 0, 1]
+    """
+    place = 0 if len(features) in (1, 1 + PARTS) else 1
+    token: FloatArray = features[place]
     return token
 
 
