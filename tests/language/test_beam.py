@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 
 from sightwords.config import GenerationConfig
 from sightwords.errors import InputError, VocabularyError
-from sightwords.language.beam import likeliest, quotas, search
+from sightwords.language.beam import choose, likeliest, quotas, search
 from sightwords.language.constraints import Constraints, Problem, pose
 from sightwords.language.extend import Extensions
 from sightwords.language.extend_numba import NumbaExtensions
 from sightwords.language.features import FloatArray
 from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import LogBilinear, MaxEnt, padded_table
+from sightwords.language.paths import Candidates, Stack
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.types import DetectedWord, DetectedWords
 
 MakeModel = Callable[..., MaxEnt]
@@ -203,6 +205,21 @@ def test_quotas_share_the_width(width: int, required: int) -> None:
     assert sum(shares) == max(width, required + 1)
     assert shares == sorted(shares)
     assert shares[-1] - shares[0] <= 1
+
+
+def test_places_that_a_group_cannot_fill_go_to_the_likeliest_left_over() -> None:
+    """Six places, three each for paths with and without "dog"; only one path can have it."""
+    words = Vocabulary(("a", "dog", "cat", "sits", "runs", "red"), (6, 5, 4, 3, 2, 1), 21)
+    asked = Constraints(required=("dog",))
+    problem = pose({"dog": 0.5}, words, constraints=asked, maximum_length=5)
+    some = np.ones((1, 1), dtype=np.bool_)
+    stack = Stack(np.empty((1, 0), np.int32), np.zeros(1, np.float32), some, some)
+    totals = np.float32([-1, -9, -2, -5, -4, -3])
+    every = Candidates(np.zeros(6, np.int64), np.arange(6), totals, np.zeros(1, np.float32))
+    kept = {width: every.words[choose(every, stack, problem, width=width)].tolist()
+            for width in (2, 4, 6)}  # fmt: skip
+    # a, cat and red are the likeliest without it; runs, then sits, take the places left.
+    assert kept == {2: [0, 1], 4: [0, 1, 2, 5], 6: [0, 1, 2, 3, 4, 5]}
 
 
 def test_as_a_stage_of_the_pipeline(make_model: MakeModel) -> None:
