@@ -17,6 +17,7 @@ from sightwords.errors import InputError, VocabularyError
 from sightwords.language.beam import choose, likeliest, quotas, search
 from sightwords.language.constraints import Constraints, Problem, pose
 from sightwords.language.extend import Extensions
+from sightwords.language.extend_dense import DenseExtensions
 from sightwords.language.extend_numba import NumbaExtensions
 from sightwords.language.features import FloatArray
 from sightwords.language.generate import Backend, Generator
@@ -159,6 +160,27 @@ def test_the_kernel_gives_the_same_uncompiled(make_model: MakeModel) -> None:
     for left, right in zip(plain, walked, strict=True):
         assert left.tokens.tolist() == right.tokens.tolist()
         assert left.log_probs.tolist() == right.log_probs.tolist()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), width=st.integers(1, 6))
+def test_what_bounds_pass_over_no_beam_keeps(make_model: MakeModel, seed: int, width: int) -> None:
+    """Single words decide nearly all, so that most extensions are passed over unseen."""
+    drawn = make_model(seed)
+    model = replace(
+        drawn, unigram=20 * drawn.unigram, table=drawn.table / np.float32(20), end=drawn.end * 0
+    )
+    extensions = Extensions.of(model, frequent_words=3)
+    kernel = NumbaExtensions.of(extensions, compiled=False)
+    dense = DenseExtensions.of(model, frequent_words=3)
+    words = dict.fromkeys(("dog", "red", "runs", "grass", "cat", "jumps"), 0.5)
+    problem = pose(words, model.vocabulary, maximum_length=5)
+    plain, *others = (
+        search(extend, problem, width=width) for extend in (dense, extensions, kernel)
+    )
+    for found in others:
+        for left, right in zip(plain, found, strict=True):
+            assert left.tokens.tolist() == right.tokens.tolist()
 
 
 def test_exact_scores_are_log_probabilities(make_model: MakeModel) -> None:
