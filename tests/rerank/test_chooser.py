@@ -107,6 +107,10 @@ def test_equal_scores_leave_the_likelier_first() -> None:
     ranker = Ranker((Stage({"mentioned_9": 1.0}), Stage({"mentioned_10": 1.0})), shortlist=3)
     caption = Chooser(ranker)(LIST, DETECTED, SCORES, REGIONS)
     assert [r.hypothesis.log_prob for r in caption.n_best] == [-1.0, -2.0, -3.0]
+    # Whatever order the first stage has left them in.
+    turned = (Stage({"log_likelihood": -1.0}), Stage({"mentioned_10": 1.0}))
+    caption = Chooser(Ranker(turned, shortlist=3))(LIST, DETECTED, SCORES, REGIONS)
+    assert [r.hypothesis.log_prob for r in caption.n_best] == [-2.0, -3.0, -4.0]
 
 
 def test_fewer_and_identical_candidates() -> None:

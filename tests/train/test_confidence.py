@@ -63,6 +63,12 @@ def test_few_images_allow_no_certainty(count: int) -> None:
         assert found.max() < 0.98
 
 
+def test_an_odd_image_does_not_make_the_sum_run_away() -> None:
+    fitted = fit_confidence(*outcomes(1000, 0))
+    far, farther = (np.array(fitted.means) + steps * np.array(fitted.scales) for steps in (5, 500))
+    assert fitted.probabilities(farther[None]) == fitted.probabilities(far[None])
+
+
 def test_the_threshold_can_be_given() -> None:
     choices, cider = outcomes(500, 0)
     fitted = fit_confidence(choices, cider, threshold=0.5)
