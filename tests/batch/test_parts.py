@@ -8,6 +8,7 @@ import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightwords.batch import ClusterOptions
+from sightwords.batch import ClusterOptions, Progress, cluster
 from sightwords.batch.keys import doubles, prints_of, shared_prints
 from sightwords.batch.nodes import TRIES, Captioning, Work, prepare, table
 from sightwords.batch.parts import Done, Keys, load_unit, save_slice, slice_name
@@ -177,7 +178,8 @@ def _work(folder: Path, **more: Any) -> Work:
     parts = Store.at(str(folder / "parts"))
     parts.write("batch.json", b"{}")
     here = {"parts": parts, "out": parts, "header": b"{}", "folder": str(folder), "threads": 1}
-    return Work(options=ClusterOptions(out=str(folder / "c.jsonl")), **{**here, **more})
+    options = ClusterOptions(out=str(folder / "c.jsonl"))
+    return Work(**{"options": options, **here, **more})
 
 
 def test_a_machine_that_cannot_share_in_the_work_is_refused(
@@ -206,6 +208,25 @@ def test_a_slice_that_ends_every_actor_ends_the_batch(tmp_path: Path) -> None:
     [said] = actor(table(row)).to_pylist()
     assert "slice 2 of unit 3: 5 processes died while they captioned it" in said["trouble"]
     assert "a.png" in said["trouble"]
+
+
+def test_a_folder_that_is_replaced_is_not_called_whole_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "captions"
+    work = _work(tmp_path, options=ClusterOptions(out=str(out)), out=Store.at(str(out)))
+    marker = out / "sightwords-batch.json"
+    out.mkdir()
+    marker.write_text("{}")  # of the batch before
+    monkeypatch.setattr(cluster, "source_of", _killed)
+    job: Any = SimpleNamespace(ray=None, units=[Unit(0)], work=work, options=work.options)
+    with pytest.raises(KeyboardInterrupt):
+        cluster._files(job, Done(read={0: 0}), Progress(0))
+    assert not marker.exists()
+
+
+def _killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_actor_of_a_killed_batch_writes_into_no_other(tmp_path: Path) -> None:

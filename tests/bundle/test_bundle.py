@@ -15,6 +15,7 @@ from PIL import Image
 
 import sightwords
 from sightwords.bundle import open_bundle, pack, seal, unpack
+from sightwords.bundle.store import unzip
 from sightwords.cli.main import main
 from sightwords.errors import BundleError
 
@@ -209,6 +210,11 @@ def test_a_tampered_zip_is_refused_and_leaves_nothing(tiny_bundle: Path, tmp_pat
             # Far longer than the manifest says: it must not be unpacked whole.
             new.writestr(name, data + b" " * 10**6 if name == "rerank/weights.json" else data)
     assert "rerank/weights.json is" in _error(tmp_path / "b.zip")
+    unzip(tmp_path / "b.zip", tmp_path)
+    unpacked = (tmp_path / "rerank" / "weights.json").stat().st_size
+    assert unpacked == (tiny_bundle / "rerank" / "weights.json").stat().st_size + 1
+    for part in [p for p in tmp_path.iterdir() if p.suffix != ".zip"]:
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
     with pytest.raises(BundleError):
         unpack(tmp_path / "b.zip", tmp_path / "back")
     assert {p.name for p in tmp_path.iterdir()} == {"a.zip", "b.zip"}

@@ -340,5 +340,9 @@ def test_scores_are_remembered_and_pixels_are_not(make_engine: partial[Engine]) 
         ask(picture(colour))
     ask(picture())
     assert runs == 5
+    ask(picture("black"))  # asked for again, so that the other one is forgotten first
+    ask(picture("green"))
+    ask(picture("black"))
+    assert runs == 6
     kept = [value for value in vars(engine).values() if isinstance(value, (bytes, Image.Image))]
     assert kept == []
