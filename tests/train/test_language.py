@@ -61,6 +61,19 @@ def test_nce_comes_near_the_exact_gradient() -> None:
     assert best < 1.6  # a: nothing to guess; the animal: seen; what it does: mostly known
 
 
+@pytest.mark.parametrize("samples", [0, 3, 6])
+def test_scores_are_nearly_normalised_whatever_the_noise(samples: int) -> None:
+    """NCE knows how often each word is drawn as noise, from the attribute set too: only then do
+    probabilities add up to 1 by themselves."""
+    data, sets, _ = corpus(4000)
+    model = fit(data, sets, attribute_samples=samples)
+    after_a = model.histories(np.array([0, 1], np.int32))[1:]
+    remaining, scores = np.zeros((1, model.size), np.bool_), np.zeros(model.size, np.float32)
+    remaining[0, VOCABULARY.ids["dog"]] = True
+    scores[VOCABULARY.ids["dog"]] = math.log(0.9)
+    assert np.exp(model.score_next(after_a, remaining, scores)).sum() == pytest.approx(1, abs=0.1)
+
+
 def test_detected_words_help_and_so_does_their_score() -> None:
     data, sets, _ = corpus(2000)
     blind = dataclasses.replace(data, images=np.full_like(data.images, -1))

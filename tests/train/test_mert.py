@@ -222,6 +222,16 @@ def test_bags_average_what_samples_ask_for() -> None:
     assert found.value == pytest.approx(
         metrics.cider[chosen(features @ found.weights, offsets)].mean(), rel=1e-6
     )
+    # Where nothing is to be learned the mean is worth less than what fits all images best.
+    noise = np.random.default_rng(5).random(720).astype(np.float32)
+    statistics = CIDER.statistics(ListMetrics(noise, np.zeros((720, 10), np.int16)))
+    fitted, bagged = (
+        mert(features, offsets, statistics, CIDER, rng=np.random.default_rng(0), restarts=1, bags=n)
+        for n in (0, 3)
+    )
+    own = noise[chosen(features @ bagged.weights, offsets)].mean()
+    assert bagged.value == pytest.approx(own, rel=1e-6)
+    assert bagged.value < fitted.value
 
 
 def test_an_image_counts_as_often_as_it_was_drawn() -> None:
