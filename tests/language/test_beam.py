@@ -236,7 +236,7 @@ def test_places_that_a_group_cannot_fill_go_to_the_likeliest_left_over() -> None
     problem = pose({"dog": 0.5}, words, constraints=asked, maximum_length=5)
     some = np.ones((1, 1), dtype=np.bool_)
     stack = Stack(np.empty((1, 0), np.int32), np.zeros(1, np.float32), some, some)
-    totals = np.float32([-1, -9, -2, -5, -4, -3])
+    totals = np.array([-1, -9, -2, -5, -4, -3], np.float32)
     every = Candidates(np.zeros(6, np.int64), np.arange(6), totals, np.zeros(1, np.float32))
     kept = {width: every.words[choose(every, stack, problem, width=width)].tolist()
             for width in (2, 4, 6)}  # fmt: skip
