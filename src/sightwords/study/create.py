@@ -21,7 +21,7 @@ from sightwords.evaluate.results import read_results
 from sightwords.images import decode
 from sightwords.study.checks import Similarity, draw_checks, text_similarity
 from sightwords.study.judging import add_judges
-from sightwords.study.model import HUMAN, Design, Pair, Photo
+from sightwords.study.model import Design, Pair, Photo
 from sightwords.study.pairs import DrawnPairs, draw_pairs
 from sightwords.study.store import Store, create_store
 from sightwords.types import Example, ImageRef
@@ -77,11 +77,6 @@ def create_study(
     with store.write() as connection:
         add_judges(connection, design.judges)
     return store
-
-
-def against_name(against: str | None) -> str:
-    """What `--against` is called in tables."""
-    return HUMAN if against is None else Path(against).stem
 
 
 def encode_photo(image: ImageRef) -> bytes:

@@ -37,8 +37,6 @@ class Backbone(nn.Module):
     """C, the length of a region's features."""
     whole_dim: int
     """Length of what the whole-image baseline sees."""
-    feature_shape: tuple[int, int]
-    """T, D: how many tokens describe the image, and their length."""
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(B, 3, S, S) normalised -> regions (B, rows, columns, C), features (B, T, D)."""

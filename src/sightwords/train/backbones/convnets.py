@@ -63,7 +63,6 @@ class ConvNet(Backbone):
         )
         self.grid = GridSpec(rows=grid, columns=grid, window=224, stride=32, canvas=PAPER_SIDE_PX)
         self.region_dim = self.whole_dim = 4096
-        self.feature_shape = (1, 4096)
         self.new_layers = self._load(weights)
         self.kept = self.frozen if weights is not None else 0
         for parameter in self.features[: self.kept].parameters():

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sightwords.errors import ConfigError, require
 from sightwords.images import TORCHVISION
-from sightwords.train.backbones.base import TILES, Backbone, tiles
+from sightwords.train.backbones.base import Backbone, tiles
 from sightwords.words.artefact import GridSpec, InputSpec
 
 STRIDE = 32
@@ -53,7 +53,6 @@ class EfficientNetLite2(Backbone):
             rows=grid, columns=grid, window=cells - grid + 1, stride=1, canvas=cells
         )
         self.region_dim = self.whole_dim = 1280
-        self.feature_shape = (1 + TILES**2, 1280)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Regions: the last map, averaged over windows if it is larger than 12 x 12."""

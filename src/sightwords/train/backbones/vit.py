@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from sightwords.errors import ConfigError, require
 from sightwords.images import TORCHVISION
-from sightwords.train.backbones.base import TILES, Backbone, tiles
+from sightwords.train.backbones.base import Backbone, tiles
 from sightwords.words.artefact import GridSpec, InputSpec
 
 SMALL = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "patch_size": 14}
@@ -56,7 +56,6 @@ class DinoV2(Backbone):
         self.grid = GridSpec(rows=grid, columns=grid, window=window, stride=1, canvas=self.patches)
         self.region_dim = config.hidden_size
         self.whole_dim = 2 * config.hidden_size
-        self.feature_shape = (2 + TILES**2, config.hidden_size)
         self._fix_positions()
         self.vit.register_load_state_dict_pre_hook(_rename)
 
