@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError, InputError  # noqa: E402
+from sightwords.train.checkpoint import weights_sum  # noqa: E402
 from sightwords.train.detector import load_weights, new_network, save_weights  # noqa: E402
 from sightwords.train.labels import caption_targets  # noqa: E402
 from sightwords.train.validation import validate  # noqa: E402
@@ -150,6 +151,38 @@ def test_a_checkpoint_of_another_run_is_refused(
     for config, made in ((replace(lively, seed=1), squares(40)), (lively, squares(40, seed=2))):
         with pytest.raises(ConfigError, match=rf"{CHECKPOINT_NAME}: is of a run with other"):
             _train(config, made, folder=tmp_path)
+
+
+@pytest.mark.usefixtures("tiny_net")
+def test_a_checkpoint_from_other_pretrained_weights_is_refused(
+    squares: Any, lively: WordsConfig, tmp_path: Path
+) -> None:
+    weights, made = tmp_path / "weights.bin", squares(40)
+
+    def train(content: bytes) -> Any:
+        weights.write_bytes(content)
+        network = new_network(lively, 4, weights=str(weights), size_px=48)
+        return train_words(network, made.table(), made.targets(), lively, folder=tmp_path)
+
+    train(b"one")
+    train(b"one")
+    with pytest.raises(ConfigError, match="began from other pretrained weights"):
+        train(b"another")
+    checkpoint = tmp_path / CHECKPOINT_NAME
+    state = torch.load(checkpoint, weights_only=True)
+    del state["start"]  # as an earlier release wrote it
+    torch.save(state, checkpoint)
+    train(b"another")
+
+
+def test_pretrained_weights_are_told_apart_by_their_bytes(tmp_path: Path) -> None:
+    for name, content in (("a/x", b"1"), ("b/x", b"1"), ("c/x", b"2"), ("d/y", b"1")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
+    a, b, c, d = (weights_sum(str(tmp_path / name)) for name in "abcd")
+    assert a == b
+    assert len({a, c, d}) == 3
+    assert weights_sum(str(tmp_path / "a" / "x")) != weights_sum(str(tmp_path / "c" / "x"))
 
 
 @pytest.mark.usefixtures("tiny_net")

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from sightwords.errors import ConfigError
 from sightwords.files import atomic_path
+from sightwords.words.artefact import sha256_of
+
+
+def weights_sum(weights: str | None) -> str:
+    """A sum over pretrained weights, a file or a folder of files; a name stands for itself.
+
+    >>> weights_sum(None), weights_sum("owner/model")
+    ('', 'owner/model')
+    """
+    if weights is None or not Path(weights).exists():
+        return weights or ""
+    path = Path(weights)
+    if path.is_file():
+        return sha256_of(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{sha256_of(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any], *, identity: str) -> None:

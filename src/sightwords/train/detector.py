@@ -21,6 +21,7 @@ from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
 from sightwords.train.batches import Stream
+from sightwords.train.checkpoint import weights_sum
 from sightwords.train.export import Export, export_detector
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.network import WordNetwork
@@ -133,13 +134,15 @@ def new_network(
         drop_path=config.drop_path,
         grid=config.grid,
     )
-    return WordNetwork(
+    network = WordNetwork(
         backbone,
         words,
         pooling=config.pooling,
         dropout=config.dropout,
         initial_bias=config.initial_bias,
     )
+    network.start = weights_sum(weights)
+    return network
 
 
 def fit_detector(

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import WordsConfig
-from sightwords.errors import InputError
+from sightwords.errors import ConfigError, InputError
 from sightwords.settings import to_toml
 from sightwords.train.augment import network_input
 from sightwords.train.batches import Onwards, Order, Rows, Stream
@@ -157,6 +157,7 @@ class TrainingLoop:
             return
         state = {
             "step": self.step,
+            "start": self.network.start,
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "average": self.average,
@@ -168,6 +169,11 @@ class TrainingLoop:
         state = load_checkpoint(
             path, identity=self.identity, device=self.device, differs="settings, words or images"
         )
+        if state.get("start", self.network.start) != self.network.start:
+            raise ConfigError(
+                f"{path}: is of a run that began from other pretrained weights; go on with those, "
+                "choose another folder, or delete the file to start over"
+            )
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.average, self.step = state["average"], state["step"]

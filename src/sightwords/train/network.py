@@ -25,6 +25,9 @@ class WordOutput(NamedTuple):
 class WordNetwork(nn.Module):
     """Images -> word scores, by noisy-OR over regions or from the whole image."""
 
+    start: str = ""
+    """Of the pretrained weights that it began from (`train.checkpoint.weights_sum`)."""
+
     def __init__(
         self,
         backbone: Backbone,

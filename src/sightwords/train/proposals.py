@@ -28,6 +28,7 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
 from sightwords.train.augment import is_random, network_input
 from sightwords.train.backbones import build_backbone
+from sightwords.train.checkpoint import weights_sum
 from sightwords.train.export import TOLERANCE, Export, write_program
 from sightwords.train.loop import TrainingLoop, precision
 from sightwords.train.noisy_or import image_prob, noisy_or_loss
@@ -58,7 +59,7 @@ def new_box_network(
         drop_path=config.drop_path,
         grid=config.grid,
     )
-    return BoxNetwork(
+    network = BoxNetwork(
         backbone,
         words,
         cells=config.proposal_cells,
@@ -66,6 +67,8 @@ def new_box_network(
         dropout=config.dropout,
         initial_bias=config.initial_bias,
     )
+    network.start = weights_sum(weights)
+    return network
 
 
 def boxes_of(
