@@ -84,6 +84,17 @@ def test_wishes(folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[s
     assert "zebra" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+def test_names_of_any_bytes_on_stdin(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photograph = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    Image.new("RGB", (8, 8), "red").save(os.fsdecode(photograph), format="PNG")
+    listed = io.TextIOWrapper(io.BytesIO(photograph + b"\n"), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", listed)
+    assert _run(tiny_bundle, "-") == 0
+
+
 def test_stdin_patterns_and_samples(
     folder: Path,
     tiny_bundle: Path,

@@ -56,7 +56,7 @@ def open_source(
     """
     path = Path(source)
     if source == "-":
-        return _listed(_standard_input().splitlines(), images or ".")
+        return _listed(standard_input().splitlines(), images or ".")
     if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
         return _folder(path, on_problem)
     if path.is_file() and is_image_name(source):
@@ -68,7 +68,7 @@ def open_source(
     return _corpus(source, images, on_problem)
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
     """A list of names, which may be of any bytes; most locales would refuse some."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")

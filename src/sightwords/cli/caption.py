@@ -134,7 +134,9 @@ def _photographs(args: argparse.Namespace) -> list[str]:
     found: list[str] = []
     for name in args.photographs:
         if name == "-":
-            found += [line.strip() for line in sys.stdin if line.strip()]
+            from sightwords.batch.sources import standard_input
+
+            found += [line.strip() for line in standard_input().splitlines() if line.strip()]
         elif any(sign in name for sign in "*?[") and not Path(name).exists():
             found += sorted(glob.glob(name, recursive=True)) or [name]  # noqa: PTH207
         else:
