@@ -209,6 +209,28 @@ def test_several_photographs_a_sample_and_a_paste(watched: Watched) -> None:
     page.locator('#strip img[alt*="green"]').wait_for()
 
 
+def test_a_slow_photograph_keeps_no_other_busy(watched: Watched) -> None:
+    page, held = watched.page, list[Any]()
+
+    def hold(route: Any) -> None:
+        slow = b'filename="one.png"' in (route.request.post_data_buffer or b"")
+        held.append(route) if slow else route.continue_()
+
+    page.route("**/v1/caption**", hold)
+    upload(page, one=picture("red", "red"), two=picture("blue", "blue"))
+    page.locator('#strip img[alt*="blue"]').wait_for()
+    assert "one.png" in page.locator("#status").inner_text()
+    page.locator("#strip button").nth(1).click()
+    assert "blue" in captioned(page)
+    assert page.locator("#status").inner_text() == ""
+    page.locator("#strip button").nth(0).click()
+    assert "one.png" in page.locator("#status").inner_text()
+    for route in held:
+        route.continue_()
+    assert "red" in captioned(page)
+    assert page.locator("#status").inner_text() == ""
+
+
 def test_what_can_be_taken_away(watched: Watched) -> None:
     page = watched.page
     upload(page, colours=picture("red", "blue"))
