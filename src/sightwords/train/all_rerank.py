@@ -27,7 +27,7 @@ from sightwords.train.image_features import ImageFeatures
 from sightwords.train.language_data import Detections
 from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import Lists
-from sightwords.train.make_lists import detected_words, make_lists
+from sightwords.train.make_lists import detected_words, make_lists, worth_keeping
 from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
 from sightwords.train.mert_run import Models, tuning_of_nothing
 from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores, image_tokens
@@ -69,8 +69,7 @@ def lists_stage(job: Work) -> Figures:
     table = read_word_scores(job.inputs["features"] / "rerank-scores.npz")
     scores = table.scores.astype(np.float32)
     precisions = detector.calibration.precision(scores)
-    likely = scores >= np.minimum(KEPT_PROB, np.sort(scores, axis=1)[:, -20:].min(axis=1))[:, None]
-    rows, columns = np.nonzero(likely)
+    rows, columns = np.nonzero(worth_keeping(scores, KEPT_PROB))
     found = Detections(list(table.ids), list(table.words), rows, columns, scores[rows, columns])
     words = detected_words(
         found,
