@@ -92,7 +92,10 @@ def test_names_of_any_bytes_on_stdin(
     Image.new("RGB", (8, 8), "red").save(os.fsdecode(photograph), format="PNG")
     listed = io.TextIOWrapper(io.BytesIO(photograph + b"\n"), encoding="utf-8")
     monkeypatch.setattr("sys.stdin", listed)
+    said = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(said, encoding="utf-8", write_through=True))
     assert _run(tiny_bundle, "-") == 0
+    assert b"caf\xe9.png: " in said.getvalue()
 
 
 def test_stdin_patterns_and_samples(
