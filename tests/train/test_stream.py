@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import multiprocessing
 import tarfile
+import threading
+import time
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,12 +24,13 @@ pytest.importorskip("webdataset")
 from sightwords.cli.main import main  # noqa: E402
 from sightwords.config import Config, ImagesConfig, VocabularyConfig, WordsConfig  # noqa: E402
 from sightwords.corpus.splits import hold_out  # noqa: E402
-from sightwords.errors import ConfigError, CorpusError  # noqa: E402
+from sightwords.errors import ConfigError, CorpusError, ExternalToolError  # noqa: E402
 from sightwords.settings import to_toml  # noqa: E402
 from sightwords.text.vocabulary import Vocabulary  # noqa: E402
 from sightwords.train import stream as streams  # noqa: E402
 from sightwords.train.detector import new_network  # noqa: E402
 from sightwords.train.labels import caption_targets  # noqa: E402
+from sightwords.train.ring import SLOTS  # noqa: E402
 from sightwords.train.stream import Lanes, ShardStream  # noqa: E402
 from sightwords.train.stream_index import shard_index  # noqa: E402
 from sightwords.train.words import StepReport, train_words  # noqa: E402
@@ -151,6 +155,117 @@ def test_workers_and_parts_change_nothing(
                 assert torch.equal(alone[step][part], later[step - 2][part])
             for half in range(2):
                 assert torch.equal(alone[step][part][half::2], halves[2 * step + half][part])
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_a_slow_step_sees_what_a_fast_one_sees(
+    squares: Any, config: WordsConfig, tmp_path: Path, workers: int, device: str
+) -> None:
+    """Over several rounds of the shared memory, while workers would long be ahead."""
+    made = squares(48)
+    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    steps = 3 * SLOTS
+    alone = _steps(ShardStream(lanes, workers=0), range(steps))
+    stream = ShardStream(lanes, device=device, workers=workers)
+    for step in range(steps):
+        time.sleep(0.1 if step % 4 == 0 else 0)
+        [batch] = _steps(stream, range(step, step + 1))
+        assert {part.device.type for part in batch} == {device}
+        assert all(map(torch.equal, [part.cpu() for part in batch], alone[step]))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_another_step_throws_away_what_was_made_ahead(
+    squares: Any, config: WordsConfig, tmp_path: Path, workers: int
+) -> None:
+    made = squares(48)
+    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    alone = _steps(ShardStream(lanes, workers=0), range(8))
+    stream = ShardStream(lanes, workers=workers)
+    for step in (0, 1, 5, 6, 3, 3, 4, 7, 0):
+        [batch] = _steps(stream, range(step, step + 1))
+        assert all(map(torch.equal, batch, alone[step]))
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_workers_start_in_any_way(
+    squares: Any,
+    config: WordsConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+) -> None:
+    made = squares(48)
+    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    context = multiprocessing.get_context(method)
+    monkeypatch.setattr(multiprocessing, "get_context", lambda: context)
+    alone = _steps(ShardStream(lanes, workers=0), range(2 * SLOTS))
+    two = _steps(ShardStream(lanes, workers=2), range(2 * SLOTS))
+    for one, other in zip(alone, two, strict=True):
+        assert all(map(torch.equal, one, other))
+
+
+def test_a_worker_s_error_reaches_the_user(
+    squares: Any, config: WordsConfig, tmp_path: Path
+) -> None:
+    made = squares(48)
+    pattern = write_shards(made, tmp_path, [12] * 4, bad=tuple(range(48)))
+    stream = ShardStream(_lanes(made, pattern, tmp_path, config), workers=2)
+    for _ in range(2):  # the second time it begins anew, and fails anew
+        with pytest.raises(CorpusError, match=r"^16 images in a row cannot be read, the last one"):
+            _steps(stream, range(1))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_killed_worker_is_an_error_and_the_stream_can_begin_anew(
+    squares: Any, config: WordsConfig, tmp_path: Path
+) -> None:
+    made = squares(48)
+    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    alone = _steps(ShardStream(lanes, workers=0), range(40))
+    stream = ShardStream(lanes, workers=2)
+    _steps(stream, range(1))
+    [first, *_] = multiprocessing.active_children()
+    first.kill()
+    with pytest.raises(ExternalToolError, match=r"exit code -9 .*fewer --workers"):
+        _steps(stream, range(1, 40))
+    [batch] = _steps(stream, range(39, 40))
+    assert all(map(torch.equal, batch, alone[39]))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_dropped_stream_leaves_no_process_and_no_thread(
+    squares: Any, config: WordsConfig, tmp_path: Path
+) -> None:
+    made = squares(48)
+    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    children, threads = set(multiprocessing.active_children()), set(threading.enumerate())
+    stream = ShardStream(lanes, workers=2)
+    _steps(stream, range(3))
+    assert len(set(multiprocessing.active_children()) - children) == 2
+    mine = set(threading.enumerate()) - threads
+    assert len(mine) == 1
+    del stream
+    for thread in mine:
+        thread.join(60)
+    assert not set(multiprocessing.active_children()) - children
+    assert not set(threading.enumerate()) - threads
+
+
+@pytest.mark.parametrize(
+    ("lanes", "cores", "processes", "workers"),
+    [(16, 16, 1, 16), (8, 16, 1, 8), (16, 12, 1, 8), (16, 15, 1, 8), (16, 7, 1, 6), (8, 16, 4, 4),
+     (3, 1, 2, 1), (128, 64, 1, 64)],
+)  # fmt: skip
+def test_workers_have_lanes_alike(
+    monkeypatch: pytest.MonkeyPatch, lanes: int, cores: int, processes: int, workers: int
+) -> None:
+    monkeypatch.setattr(streams, "available_cores", lambda: cores)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    assert streams.workers_for(lanes) == workers
 
 
 @pytest.mark.usefixtures("small")

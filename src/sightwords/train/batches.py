@@ -5,6 +5,7 @@ A decoded table is taken in a fresh order each epoch; a stream brings its own (`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sightwords.errors import InputError
+from sightwords.train.ahead import Ahead, buffer
 from sightwords.train.table import ImageTable
 from sightwords.types import FloatArray
 
@@ -57,7 +59,7 @@ class Onwards:
 
 
 class Rows:
-    """Rows of a table on the device: all of them if they fit, else copied as they are asked for."""
+    """Rows of a table on the device: all of them if they fit, else copied a batch ahead."""
 
     def __init__(self, table: ImageTable, targets: FloatArray | None, device: torch.device) -> None:
         found = 0 if targets is None else len(targets)
@@ -73,19 +75,36 @@ class Rows:
                 in_memory = table.pixels.flags.writeable
                 pixels = table.pixels if in_memory else np.array(table.pixels)
                 self.pixels = torch.from_numpy(pixels).to(device)
+        self._ahead: Ahead[bytes] = Ahead(
+            partial(_gathered, table.pixels, pinned=device.type == "cuda"), device
+        )
+
+    def expect(self, *shares: npt.NDArray[np.int64]) -> None:
+        """These rows are taken next, in this order: they are fetched while a step is computed."""
+        if self.pixels is None:
+            self._ahead.expect(*(rows.tobytes() for rows in shares))
 
     def take(self, rows: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
         """Pixels, content sizes and targets of these rows."""
-        index = torch.from_numpy(rows)
-        if self.device.type == "cuda":  # a plain copy would wait for the step before to end
-            index = index.pin_memory()
-        index = index.to(self.device, non_blocking=True)
-        pixels = self.pixels[index] if self.pixels is not None else self._copied(rows)
+        index = index_on(self.device, rows)
+        if self.pixels is not None:
+            pixels = self.pixels[index]
+        else:
+            [pixels] = self._ahead.take(rows.tobytes())
         return pixels, self.content[index], self.targets[index]
 
-    def _copied(self, rows: npt.NDArray[np.int64]) -> Tensor:
-        """Rows from the disk's cache; a GPU fetches them from pinned memory while it computes."""
-        shape = (len(rows), *self.table.pixels.shape[1:])
-        copied = torch.empty(shape, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
-        np.take(self.table.pixels, rows, axis=0, out=copied.numpy(), mode="clip")
-        return copied.to(self.device, non_blocking=True)
+
+def index_on(device: torch.device, rows: npt.NDArray[np.int64]) -> Tensor:
+    """Numbers on a device, at once: a plain copy would wait for the step before to end."""
+    index = torch.from_numpy(rows)
+    if device.type == "cuda":
+        index = index.pin_memory()
+    return index.to(device, non_blocking=True)
+
+
+def _gathered(pixels: npt.NDArray[np.uint8], rows: bytes, *, pinned: bool) -> list[Tensor]:
+    """Rows from the disk's cache, in memory of their own; numpy lets go of Python's lock."""
+    wanted = np.frombuffer(rows, dtype=np.int64)
+    copied = buffer((len(wanted), *pixels.shape[1:]), torch.uint8, pinned=pinned)
+    np.take(pixels, wanted, axis=0, out=copied.numpy(), mode="clip")
+    return [copied]

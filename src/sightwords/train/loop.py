@@ -101,11 +101,15 @@ class TrainingLoop:
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
+        batch = self.order.rows(self.step)
         for index in range(rank, parts, world):
-            waits = without_sync(self.forward, when=index + world < parts)
+            last = index + world >= parts
+            then = self.order.rows(self.step + 1)[rank:] if last else batch[index + world :]
+            if isinstance(self.rows, Rows):  # a stream knows by itself what comes next
+                self.rows.expect(batch[index::parts], then[::parts])
+            waits = without_sync(self.forward, when=not last)
             with waits, draws_for(index, parts, seed=seed, device=self.device):
-                part = self._loss(self.order.rows(self.step)[index::parts])
-                part = part / self.config.accumulate
+                part = self._loss(batch[index::parts]) / self.config.accumulate
                 part.backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         if self.config.gradient_clip:

@@ -28,20 +28,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import features
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from sightwords.config import WordsConfig
-from sightwords.corpus.parallel import default_workers
 from sightwords.errors import ConfigError, CorpusError, require
+from sightwords.runtime import available_cores
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.ahead import Ahead, buffer
+from sightwords.train.batches import index_on
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.processes import rank_and_world
+from sightwords.train.ring import Alone, Layout, Parts, Ring
 from sightwords.train.stream_index import ShardIndex, examples_of
-from sightwords.train.table import Canvas, canvas
-from sightwords.types import Example
+from sightwords.train.table import Canvas, canvas, one_thread_a_decoder
+from sightwords.types import Example, FloatArray
 from sightwords.words.artefact import Resize
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ BUFFER = 500
 """Encoded images of a lane that are shuffled among each other."""
 SPARE = 16
 """A bad image is replaced by the next good one of its lane; so many in a row are an error."""
-Chunk = tuple[Tensor, Tensor, Tensor]
+Batch = tuple[Tensor, Tensor, Tensor]
 """Pixels (B, side, side, 3), content (B, 2), targets (B, V)."""
 
 
@@ -126,25 +127,21 @@ class Lanes:
             log.warning("replaced %s by the next image: %s", example.id, problem)
         raise CorpusError(f"{SPARE} images in a row cannot be read, the last one: {problem}")
 
-    def chunk(self, images: list[tuple[Example, Canvas]]) -> Chunk:
-        """Images as tensors, with what their captions teach."""
-        pixels = np.empty((len(images), self.side_px, self.side_px, 3), dtype=np.uint8)
-        for row, (_, (data, _)) in zip(pixels, images, strict=True):
-            row.reshape(-1)[:] = np.frombuffer(data, dtype=np.uint8)
-        content = np.array([size for _, (_, size) in images], dtype=np.int32)
-        targets = caption_targets(
-            [example.captions for example, _ in images],
+    def targets(self, captions: list[tuple[str, ...]]) -> FloatArray:
+        """What the captions of some images teach."""
+        return caption_targets(
+            captions,
             self.vocabulary,
             labels=self.config.labels,
             captions_per_image=self.captions_per_image,
         )
-        return torch.from_numpy(pixels), torch.from_numpy(content), torch.from_numpy(targets)
 
 
 class ShardStream:
     """What `TrainingLoop` takes in place of a table: the batches of `Lanes`, on the device."""
 
     def __init__(self, lanes: Lanes, *, device: str = "cpu", workers: int | None = None) -> None:
+        """`workers` are processes that decode; 0: this one does, and nothing is made ahead."""
         rank, world = rank_and_world()
         number = lanes.config.lanes
         if number % world:
@@ -154,76 +151,83 @@ class ShardStream:
             )
         self.lanes, self.device = lanes, torch.device(device)
         self.mine = list(range(rank, number, world))
-        self.workers = min(_share_of_cores() if workers is None else workers, len(self.mine))
+        self.workers = (
+            workers_for(len(self.mine)) if workers is None else min(workers, len(self.mine))
+        )
         self.identity = _identity(lanes)
-        self._step = -1
-        self._chunks: Iterator[Chunk] = iter(())
-        self._batch: Chunk | None = None
+        self._step, self._batch = -1, list[Tensor]()
+        self._ahead: Ahead[int] | None = None
 
     def __len__(self) -> int:
         return len(self.lanes.index)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Chunk:
+    def take(self, rows: npt.NDArray[np.int64]) -> Batch:
         """The images at these places of the stream: a share of one step's batch."""
         batch_size = self.lanes.config.batch_size
         step = int(rows[0]) // batch_size
-        if step != self._step or self._batch is None:
-            if step != self._step + 1 or self._step < 0:
-                self._chunks = self._open(step)
-            self._step, self._batch = step, self._next()
-        mine = torch.from_numpy(rows % batch_size // rank_and_world()[1])
-        if len(mine) == len(self._batch[0]):  # in order: `rows` are every n-th place
-            return self._batch
-        pixels, content, targets = (part[mine.to(self.device)] for part in self._batch)
+        if step != self._step:
+            self._advance(step)
+        pixels, content, targets = self._batch
+        if len(rows) < len(pixels):  # else all of them, in order: `rows` are every n-th place
+            mine = index_on(self.device, rows % batch_size // rank_and_world()[1])
+            return pixels[mine], content[mine], targets[mine]
         return pixels, content, targets
 
-    def _open(self, step: int) -> Iterator[Chunk]:
-        loader = DataLoader(
-            _Chunks(self.lanes, self.mine, step),
-            batch_size=None,
-            num_workers=self.workers,
-            pin_memory=self.device.type == "cuda",
-            prefetch_factor=2 if self.workers else None,
-            generator=torch.Generator(),  # else it would take a number from that of the step
+    def _advance(self, step: int) -> None:
+        """Take the next batch, or begin anew where another step is wanted."""
+        ahead = self._ahead if step == self._step + 1 else None
+        self._ahead, self._step = None, -1  # after an error everything begins anew
+        ahead = ahead or self._opened(step)
+        self._batch = ahead.take(step)
+        self._ahead, self._step = ahead, step
+        if self.workers:
+            ahead.expect(step + 1, step + 2)
+
+    def _opened(self, step: int) -> Ahead[int]:
+        share, side = self.lanes.images_a_step * len(self.mine), self.lanes.side_px
+        layout = (
+            ((share, side, side, 3), "uint8"),
+            ((share, 2), "int32"),
+            ((share, len(self.lanes.vocabulary)), "float32"),
         )
-        return iter(loader)
-
-    def _next(self) -> Chunk:
-        """One chunk of every worker, brought into the order of the batch on the device."""
-        workers, shape = max(1, self.workers), (self.lanes.images_a_step, len(self.mine))
-        chunks = [
-            [part.to(self.device, non_blocking=True) for part in next(self._chunks)]
-            for _ in range(workers)
-        ]
-        if workers == 1:
-            pixels, content, targets = chunks[0]
-            return pixels, content, targets
-        batch = []
-        for parts in zip(*chunks, strict=True):
-            whole = parts[0].new_empty(*shape, *parts[0].shape[1:])
-            for worker, part in enumerate(parts):
-                whole[:, worker::workers] = part.view(shape[0], -1, *part.shape[1:])
-            batch.append(whole.flatten(0, 1))
-        pixels, content, targets = batch
-        return pixels, content, targets
+        work = _Work(self.lanes, self.mine, step, self.workers)
+        source = Ring(work, layout, workers=self.workers) if self.workers else Alone(work)
+        return Ahead(
+            partial(_batch, source, layout, pinned=self.device.type == "cuda"), self.device
+        )
 
 
-class _Chunks(IterableDataset[Chunk]):
-    """Run in a worker: its lanes' images of each step, lane after lane for each place."""
+def _batch(source: Ring | Alone, layout: Layout, step: int, *, pinned: bool) -> list[Tensor]:
+    """The next batch; `step` is counted by the source as well."""
+    del step
+    parts = [buffer(shape, getattr(torch, kind), pinned=pinned) for shape, kind in layout]
+    source.take(tuple(part.numpy() for part in parts))
+    return parts
 
-    def __init__(self, lanes: Lanes, mine: list[int], start: int) -> None:
-        self.lanes, self.mine, self.start = lanes, mine, start
 
-    def __iter__(self) -> Iterator[Chunk]:
-        worker = get_worker_info()
-        mine = self.mine
-        if worker is not None:
-            mine = mine[worker.id :: worker.num_workers]
-            decode_on_one_thread()
-        each = self.lanes.images_a_step
-        runs = [self.lanes.decoded(lane, start=self.start * each) for lane in mine]
-        while True:
-            yield self.lanes.chunk([next(run) for _ in range(each) for run in runs])
+@dataclass(frozen=True)
+class _Work:
+    """Run in a worker: its lanes' images of each step, into their places of the batch."""
+
+    lanes: Lanes
+    mine: list[int]
+    start: int
+    workers: int
+
+    def __call__(self, worker: int, batches: Iterator[Parts]) -> Iterator[Parts]:
+        each, number = self.lanes.images_a_step, len(self.mine)
+        here = range(worker, number, max(1, self.workers))
+        runs = {n: self.lanes.decoded(self.mine[n], start=self.start * each) for n in here}
+        places = [image * number + n for image in range(each) for n in here]
+        with one_thread_a_decoder():
+            for pixels, content, targets in batches:
+                captions = []
+                for place in places:
+                    example, (image, size) = next(runs[place % number])
+                    pixels[place], content[place] = np.asarray(image), size
+                    captions.append(example.captions)
+                targets[places] = self.lanes.targets(captions)
+                yield pixels, content, targets
 
 
 def _read(shards: Iterable[Mapping[str, str]], *, held_out: frozenset[str]) -> Iterator[Example]:
@@ -231,17 +235,16 @@ def _read(shards: Iterable[Mapping[str, str]], *, held_out: frozenset[str]) -> I
         yield from (e for e in examples_of(shard["url"]) if e.id not in held_out)
 
 
-def decode_on_one_thread() -> None:
-    """There is a worker for every core: threads of each would be in each other's way."""
-    if features.check("avif"):
-        from PIL import AvifImagePlugin
+def workers_for(lanes: int) -> int:
+    """One for each core that this process has, and all with as many lanes as the busiest.
 
-        AvifImagePlugin.DEFAULT_MAX_THREADS = 1
-
-
-def _share_of_cores() -> int:
-    """Each process of a machine has its part of the cores."""
-    return max(1, default_workers() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    A batch is there when the busiest worker is done: of 16 lanes on 12 cores some worker has two,
+    and 8 workers with two each are as fast as 12. No core is kept for the step itself: workers
+    that are ahead of it sleep, and where they are not, the step waits for them anyway.
+    """
+    cores = max(1, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    busiest = -(-lanes // cores)
+    return -(-lanes // busiest)
 
 
 def _identity(lanes: Lanes) -> str:

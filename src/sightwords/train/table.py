@@ -14,25 +14,25 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, features
 
 from sightwords.corpus.parallel import default_workers, ordered_map
 from sightwords.errors import CorpusError, ImageError
 from sightwords.files import write_text
-from sightwords.images import decode, fit_size, resize, to_array
+from sightwords.images import decode, fit_size, resize
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
 
 log = logging.getLogger(__name__)
 Progress = Callable[[int], None]
-Canvas = tuple[bytes, tuple[int, int]]
-"""Pixels, and the width and height of the image among them."""
+Canvas = tuple[Image.Image, tuple[int, int]]
+"""A square RGB image, and the width and height of the photograph on it."""
 
 INDEX_NAME = "index.json"
 PIXELS_NAME = "pixels.raw"
@@ -181,15 +181,36 @@ def cached_table(
 
 def _decoded(
     examples: Iterable[Example], side_px: int, mode: Resize, workers: int | None
-) -> Iterator[tuple[Example, Canvas | str]]:
-    """Each example with its canvas and content size, or with what is wrong; in order."""
+) -> Iterator[tuple[Example, tuple[bytes, tuple[int, int]] | str]]:
+    """Each example with its pixels and content size, or with what is wrong; in order."""
+
+    def draw(example: Example) -> tuple[bytes, tuple[int, int]] | str:
+        found = canvas(example, side_px=side_px, mode=mode)
+        return found if isinstance(found, str) else (found[0].tobytes(), found[1])
+
     with_image = (e for e in examples if e.image is not None)
-    draw = partial(canvas, side_px=side_px, mode=mode)
-    return ordered_map(draw, with_image, workers=workers or default_workers())
+    with one_thread_a_decoder():
+        yield from ordered_map(draw, with_image, workers=workers or default_workers())
+
+
+@contextmanager
+def one_thread_a_decoder() -> Iterator[None]:
+    """There is a decoder for every core: threads of each (AVIF) would be in each other's way."""
+    if not features.check("avif"):
+        yield
+        return
+    from PIL import AvifImagePlugin
+
+    before = AvifImagePlugin.DEFAULT_MAX_THREADS
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
+    try:
+        yield
+    finally:
+        AvifImagePlugin.DEFAULT_MAX_THREADS = before
 
 
 def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
-    """The image on its square canvas as bytes, with its size there; or the error as text."""
+    """The image on its square canvas, with its size there; or the error as text."""
     assert example.image is not None
     try:
         image = decode(example.image)
@@ -197,10 +218,8 @@ def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
         return str(error)
     if mode == "square":
         size = (side_px, side_px)
-        image = resize(image, size, resample="bicubic")
-    else:
-        size = fit_size(*image.size, side_px)
-        square = Image.new("RGB", (side_px, side_px))
-        square.paste(resize(image, size, resample="bilinear"), (0, 0))
-        image = square
-    return to_array(image).tobytes(), size
+        return resize(image, size, resample="bicubic"), size
+    size = fit_size(*image.size, side_px)
+    square = Image.new("RGB", (side_px, side_px))
+    square.paste(resize(image, size, resample="bilinear"), (0, 0))
+    return square, size

@@ -1,0 +1,182 @@
+"""Worker processes that fill batches together, in memory that all of them share.
+
+    worker 0: its rows of batch 0, 1, 2, ...  \
+    worker 1: its rows of batch 0, 1, 2, ...   > batch n in slot n mod 4 -> copied out -> free again
+    ...                                       /
+
+The memory is made once, before the workers start; for a batch a worker and the main process tell
+each other "done" and "free" by semaphores, and nothing else passes between them. (A `DataLoader`
+makes a shared file for every tensor of every worker, maps it and sends its descriptor.)
+
+Why no slot is overwritten before it was copied: `free` of each worker starts at SLOTS. A worker
+takes one from it before it writes to batch n, and `take` gives one back after batch n was copied.
+So a worker that writes to batch n has seen n + 1 - SLOTS batches copied, all up to n - SLOTS: and
+batch n - SLOTS is the last one that stood in its slot. In the same way `ready` of each worker
+counts the batches it has finished, so that none is copied before all its rows are there.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Semaphore
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.errors import ExternalToolError
+
+SLOTS = 4
+"""Batches in shared memory. Workers that are so far ahead sleep."""
+PATIENCE_SECONDS = 1.0
+"""So often a process that waits looks whether the other one is alive."""
+
+Parts = tuple[npt.NDArray[Any], ...]
+"""The arrays of one batch."""
+Layout = Sequence[tuple[tuple[int, ...], str]]
+"""Shape and type of each."""
+Work = Callable[[int, Iterator[Parts]], Iterator[Parts]]
+"""Worker's number, empty batches -> the same, one after another, with the worker's rows in."""
+
+
+class Ring:
+    """Batches without end, in order; the workers end when it is dropped."""
+
+    def __init__(self, work: Work, layout: Layout, *, workers: int) -> None:
+        context = multiprocessing.get_context()
+        # Files without a name: nothing is left behind, however the processes end.
+        memory = [context.RawArray("B", SLOTS * _bytes(*part)) for part in layout]
+        self._slots = cycle(_slots(memory, layout))
+        self._free = [context.Semaphore(SLOTS) for _ in range(workers)]
+        self._ready = [context.Semaphore(0) for _ in range(workers)]
+        self._failures: list[Connection] = []
+        self.processes: list[BaseProcess] = []
+        weakref.finalize(self, _end, self.processes, os.getpid())
+        for number, (free, ready) in enumerate(zip(self._free, self._ready, strict=True)):
+            failures, told = context.Pipe(duplex=False)
+            worker = _Worker(work, number, memory, layout, free, ready, told)
+            process = context.Process(target=worker.run, daemon=True)
+            process.start()
+            told.close()
+            self.processes.append(process)
+            self._failures.append(failures)
+
+    def take(self, into: Parts) -> None:
+        """Copy the next batch; an error of a worker is raised here, after the batches before."""
+        for number in range(len(self.processes)):
+            self._wait(number)
+        for target, part in zip(into, next(self._slots), strict=True):
+            target[...] = part  # numpy lets go of Python's lock meanwhile
+        for free in self._free:
+            free.release()
+
+    def _wait(self, number: int) -> None:
+        process, ready = self.processes[number], self._ready[number]
+        while not ready.acquire(timeout=PATIENCE_SECONDS):
+            alive = process.is_alive()
+            told = _told(self._failures[number])
+            if told is not None:
+                raise told[0] from RuntimeError(f"in worker {number}:\n{told[1]}")
+            if not alive:
+                if ready.acquire(block=False):  # the last thing it did
+                    return
+                raise ExternalToolError(
+                    f"worker {number} (process {process.pid}) that decodes images ended with "
+                    f"exit code {process.exitcode} (-9: killed, often for want of memory); go on "
+                    "from the last checkpoint by the same command, with fewer --workers"
+                )
+
+
+class Alone:
+    """A ring without workers: this process fills each batch when it is taken."""
+
+    def __init__(self, work: Work) -> None:
+        self._empty: list[Parts] = []
+        self._filled = work(0, iter(self._empty.pop, ()))
+
+    def take(self, into: Parts) -> None:
+        """Fill these arrays with the next batch."""
+        self._empty.append(into)
+        next(self._filled)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """What a worker process is given, and its life."""
+
+    work: Work
+    number: int
+    memory: Sequence[Any]
+    layout: Layout
+    free: Semaphore
+    ready: Semaphore
+    failures: Connection
+
+    def run(self) -> None:
+        """Fill batches until the main process is gone."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the main process ends this one
+        try:
+            for _ in self.work(self.number, self._empty()):
+                self.ready.release()
+        except Exception as error:
+            self.failures.send((_that_travels(error), traceback.format_exc()))
+
+    def _empty(self) -> Iterator[Parts]:
+        # Both are asked: a process that was forked later may hold what tells of the parent's end.
+        above, parent = os.getppid(), multiprocessing.parent_process()
+        for slot in cycle(_slots(self.memory, self.layout)):
+            while not self.free.acquire(timeout=PATIENCE_SECONDS):
+                if os.getppid() != above or parent is None or not parent.is_alive():
+                    return
+            yield slot
+
+
+def _that_travels(error: Exception) -> Exception:
+    """The error itself, or one with its words where it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _told(failures: Connection) -> tuple[Exception, str] | None:
+    """A worker's error and its traceback, if it sent some."""
+    try:
+        found: tuple[Exception, str] | None = failures.recv() if failures.poll() else None
+    except EOFError:  # it ended without a word
+        return None
+    return found
+
+
+def _end(processes: list[BaseProcess], owner: int) -> None:
+    if os.getpid() != owner:  # a copy in a forked child: they are not its own
+        return
+    for process in processes:
+        process.kill()  # a worker has nothing to put away
+    for process in processes:
+        process.join()
+
+
+def _bytes(shape: tuple[int, ...], kind: str) -> int:
+    return math.prod(shape) * np.dtype(kind).itemsize
+
+
+def _slots(memory: Sequence[Any], layout: Layout) -> list[Parts]:
+    """The arrays of every slot, over the shared memory."""
+    parts = [
+        np.frombuffer(one, dtype=kind).reshape(SLOTS, *shape)
+        for one, (shape, kind) in zip(memory, layout, strict=True)
+    ]
+    return list(zip(*parts, strict=True))
