@@ -1,6 +1,6 @@
 """How fast a ViT-S detector trains, how long the GPU waits for images, and how fast they come.
 
-    python benchmarks/training_speed.py coco-train-00.tar --device cuda      # all of it, 2 minutes
+    python benchmarks/training_speed.py coco-train-00.tar --device cuda      # all of it, 3 minutes
     python benchmarks/training_speed.py coco-train-00.tar --device cpu --images 64 \
         --batch-size 16 --lanes 4 --sizes 168 --seconds 2                    # a try
     python benchmarks/training_speed.py coco-train-00.tar --device cpu --consumed 4200  # loader
@@ -8,10 +8,13 @@
 Two parts, for each input size:
 
 - steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
-  images (1) on the device, (2) in a decoded table, copied from pageable and from pinned memory,
-  (3) streamed from JPEG shards. The GPU's wait is what a step takes longer than in (1).
-- loader: images/s of the stream alone on all cores, and a second of CPU time, from JPEG and from
-  AVIF shards, beside what the step of (1) consumes; and single decoders likewise.
+  images (1) on the device, (2) in a decoded table, copied from pageable memory when the step asks
+  for them and from pinned memory a batch ahead, (3) streamed from JPEG shards. The GPU's wait is
+  what a step takes longer than in (1).
+- loader: images/s that reach the device when nothing is trained, beside what the step of (1)
+  consumes: rows of the decoded table in random order; the stream on all cores, and a second of CPU
+  time, from JPEG and from AVIF shards. Then what decoding into a table costs once, on all cores,
+  and single decoders.
 
 The shards' images, brought to the stored size (8/7 of the input), are written into as many shards
 as there are lanes, as JPEG (quality 90) and AVIF (quality 60); all files are in the page cache.
@@ -29,10 +32,10 @@ import platform
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import count, islice
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +52,9 @@ from sightwords.train.batches import Onwards, Order, Rows
 from sightwords.train.detector import new_network, stored_px
 from sightwords.train.labels import caption_targets
 from sightwords.train.loop import TrainingLoop
-from sightwords.train.stream import Lanes, ShardStream, decode_on_one_thread
+from sightwords.train.stream import Lanes, ShardStream
 from sightwords.train.stream_index import shard_index
-from sightwords.train.table import ImageTable
+from sightwords.train.table import ImageTable, build_table, one_thread_a_decoder
 from sightwords.types import Example
 
 WORDS = Path(__file__).parent.parent / "src/sightwords/default_bundle/words/vocabulary.json"
@@ -119,9 +122,15 @@ def measured(
         )
         steps = step_speeds(args, loop, table, targets, lanes.get("jpg"))
         consumed = steps["on the device"]["images_per_second"]
-    loaders = loader_speeds(args, lanes, consumed)
-    decoders = decoder_speeds(folder, args.seconds / 3)
-    return {"steps": steps, "loader": loaders, "decoders": decoders, "bytes": sizes}
+    rows = Rows(table, targets, torch.device(args.device))
+    rows.pixels = None  # as where the table is larger than the GPU
+    return {
+        "steps": steps,
+        "loader": loader_speeds(args, rows, lanes, consumed),
+        "decoded once": table_speeds(folder, side_px, args.seconds),
+        "decoders": decoder_speeds(folder, args.seconds / 3),
+        "bytes": sizes,
+    }
 
 
 def stream_lanes(
@@ -160,7 +169,7 @@ def step_speeds(
     sources: dict[str, Any] = {
         "on the device": resident,
         "table, pageable memory": pageable,
-        "table, pinned memory": copied,
+        "table, pinned memory, ahead": copied,
     }
     if lanes is not None:
         for workers in args.workers:
@@ -185,10 +194,16 @@ def step_speeds(
 
 
 class Pageable(Rows):
-    """Rows as they were copied before they were pinned: the copy waits for the step before."""
+    """Rows as they were copied at first: when asked for, and waiting for the step before."""
 
-    def _copied(self, rows: Any) -> torch.Tensor:
-        return torch.from_numpy(self.table.pixels[rows]).to(self.device)
+    def expect(self, *shares: Any) -> None:
+        """Nothing is made ahead."""
+
+    def take(self, rows: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Copied now."""
+        index = torch.from_numpy(rows).to(self.device)
+        pixels = torch.from_numpy(self.table.pixels[rows]).to(self.device)
+        return pixels, self.content[index], self.targets[index]
 
 
 def seconds_a_step(loop: TrainingLoop, seconds: float) -> float:
@@ -215,44 +230,85 @@ def wait_for(device: torch.device) -> None:
 
 
 def loader_speeds(
-    args: argparse.Namespace, lanes: dict[str, Lanes], consumed: float
+    args: argparse.Namespace, rows: Rows, lanes: dict[str, Lanes], consumed: float
 ) -> dict[str, float]:
-    """The stream alone: nothing is trained."""
+    """Images on their way to the device: nothing is trained."""
     found = {}
     cores = os.cpu_count() or 1
-    if lanes:
-        print(f"\n| loader alone | images/s | times the step's {consumed:,.0f} |\n|---|---|---|")
+    print(
+        f"\n| loader alone | images/s | times the step's {consumed:,.0f} | main process, CPU µs an "
+        "image |\n|---|---|---|---|"
+    )
+
+    def note(label: str, speed: float, main: float) -> None:
+        found[label] = speed
+        print(f"| {label} | {speed:,.0f} | {speed / consumed:.2f} | {1e6 * main:.0f} |", flush=True)
+
+    order = Order(len(rows.table), args.batch_size, 0)
+
+    def gather(step: int) -> None:
+        rows.expect(order.rows(step), order.rows(step + 1))
+        rows.take(order.rows(step))
+
+    note("decoded table, a thread", *speed_of(gather, args, time.perf_counter))
     for form, one in lanes.items():
-        for workers in (min(cores, args.lanes), 0):
-            speed = stream_speed(ShardStream(one, workers=workers), args.seconds)
-            label = f"{form}, {workers} workers on {cores} cores" if workers else f"{form}, a core"
-            found[label] = speed
-            print(f"| {label} | {speed:,.0f} | {speed / consumed:.2f} |", flush=True)
+        workers = min(max(args.workers), args.lanes)
+        label = f"{form}, {workers} workers on {cores} cores"
+        note(label, *stream_speed(args, ShardStream(one, device=args.device, workers=workers)))
+        note(f"{form}, a core", *stream_speed(args, ShardStream(one, workers=0)))
     return found
 
 
-def stream_speed(stream: ShardStream, seconds: float) -> float:
+def stream_speed(args: argparse.Namespace, stream: ShardStream) -> tuple[float, float]:
     """Images a second; without workers, a second of this process' own CPU time."""
-    clock = time.perf_counter if stream.workers else time.process_time
-    size = stream.lanes.config.batch_size
-    if not stream.workers:
-        decode_on_one_thread()  # as workers do
-    began, images = 0.0, 0
-    for step in count():
+    size = args.batch_size
+
+    def take(step: int) -> None:
         stream.take(np.arange(step * size, (step + 1) * size))
-        if step == 4 * WARM_UP:  # what the workers had ready is used up
-            began = clock()
+
+    return speed_of(take, args, time.perf_counter if stream.workers else time.process_time)
+
+
+def speed_of(
+    take: Callable[[int], None], args: argparse.Namespace, clock: Callable[[], float]
+) -> tuple[float, float]:
+    """Images a second of batches one after another, and this process' CPU seconds an image."""
+    began, used, images, device = 0.0, 0.0, 0, torch.device(args.device)
+    for step in count():
+        take(step)
+        if step == 4 * WARM_UP:  # what was made ahead is used up
+            wait_for(device)
+            began, used = clock(), time.process_time()
         elif step > 4 * WARM_UP:
-            images += size
-            if clock() - began > seconds:
+            images += args.batch_size
+            if clock() - began > args.seconds:
                 break
-    return images / (clock() - began)
+    wait_for(device)
+    return images / (clock() - began), (time.process_time() - used) / images
+
+
+def table_speeds(folder: Path, side_px: int, seconds: float) -> dict[str, float]:
+    """Shards -> a decoded table on disk, which is done once, by all cores."""
+    found = {}
+    print("\n| decoded once, all cores | images/s |\n|---|---|")
+    for form in FORMS:
+        began = time.perf_counter()
+        # Four times over at most: the table is written to the disk.
+        corpora = (open_corpus([str(folder / form / "*.tar")]) for _ in range(4))
+        every = until(began + seconds, chain.from_iterable(corpora))
+        table = build_table(every, folder / f"{form}-table", side_px=side_px)
+        found[form] = len(table) / (time.perf_counter() - began)
+        print(f"| {form} | {found[form]:,.0f} |", flush=True)
+    return found
+
+
+def until(end: float, examples: Iterable[Example]) -> Iterator[Example]:
+    return takewhile(lambda _: time.perf_counter() < end, examples)
 
 
 def decoder_speeds(folder: Path, seconds: float) -> dict[str, float]:
     """Bytes -> RGB pixels on one core, nothing else."""
     found = {}
-    decode_on_one_thread()
     print("\n| decoder, one core | images/s |\n|---|---|")
     for name, form, decoder in decoders():
         if form not in FORMS:
@@ -261,10 +317,11 @@ def decoder_speeds(folder: Path, seconds: float) -> dict[str, float]:
         images = [e.image.data for e in open_corpus([str(shards[0])]) if e.image is not None]
         blobs = [data for data in images if data is not None]
         began = time.process_time()  # what others do on this machine does not count
-        for done in count(1):
-            decoder(blobs[done % len(blobs)])
-            if time.process_time() - began > seconds:
-                break
+        with one_thread_a_decoder():
+            for done in count(1):
+                decoder(blobs[done % len(blobs)])
+                if time.process_time() - began > seconds:
+                    break
         found[name] = done / (time.process_time() - began)
         print(f"| {name} | {found[name]:,.0f} |", flush=True)
     return found
@@ -338,7 +395,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=[224, 336])
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--lanes", type=int, default=16)
-    parser.add_argument("--workers", type=int, nargs="+", help="of the streamed steps")
+    parser.add_argument(
+        "--workers", type=int, nargs="+", help="of the streamed steps; the loader takes the most"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument(
         "--consumed", type=float, help="images/s of a step, measured earlier: the loader alone"

@@ -31,6 +31,7 @@ def test_it_measures_the_loader(squares: Any, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))["168"]
-    assert {"jpg, a core", "avif, a core"} < set(found["loader"])
+    assert {"jpg, a core", "avif, a core", "decoded table, a thread"} < set(found["loader"])
+    assert {"jpg", "avif"} == set(found["decoded once"])
     assert min(found["loader"].values()) > 0
     assert "sightwords.images.decode, AVIF" in found["decoders"]
