@@ -130,7 +130,9 @@ def test_a_whole_server(tiny_bundle: Path) -> None:
         server.send_signal(signal.SIGINT)
         assert server.wait(60) in (0, 130)
         assert server.stderr is not None
-        assert "Traceback" not in server.stderr.read()
+        said = server.stderr.read()
+        assert "Traceback" not in said
+        assert said.count(f"serving at http://127.0.0.1:{port}; stop with Ctrl-C") == 1
     finally:
         server.kill()
         server.wait(10)

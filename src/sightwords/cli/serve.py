@@ -94,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
     workers = args.workers or available_cores()
     if args.host not in LOOPBACK and token is None:
         _say(f"warning: whoever reaches {args.host} may use it; set ${TOKEN_VARIABLE} for a token")
-    _say(f"loading {workers} workers, then serving at {_address(args.host, args.port)} ...")
+    _say(f"loading the model into {workers} {'processes' if workers > 1 else 'process'} ...")
+    address = _address(args.host, args.port)
     serve(
         args.bundle,
         host=args.host,
@@ -103,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
         limits=limits,
         token=token,
         hosts=_hosts(args.host, args.allow_host),
+        on_ready=lambda: _say(f"serving at {address}; stop with Ctrl-C"),
     )
     return 0
 

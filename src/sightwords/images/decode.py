@@ -110,8 +110,8 @@ def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
             image = Image.open(stream, formats=formats)
     except Image.DecompressionBombError as error:
         raise ImageError(
-            f"{name}: too large ({one_line(error)}); shrink the image, or raise "
-            "PIL.Image.MAX_IMAGE_PIXELS if it is trusted"
+            f"{name}: too large ({one_line(error)}); shrink the image (or, in Python and if it is "
+            "trusted, raise PIL.Image.MAX_IMAGE_PIXELS)"
         ) from error
     except Exception as error:  # decoders fail in every way on bytes that are not an image
         raise ImageError(f"{name}: {describe(head, reads_heif=heif)}") from error
@@ -163,7 +163,8 @@ def _refuse_size(size: tuple[int, ...], max_pixels: int, name: str) -> None:
     if width * height > max_pixels:
         raise ImageError(
             f"{name}: {width} x {height} is {width * height / 1e6:.0f} megapixels, over the limit "
-            f"of {max_pixels / 1e6:.0f}; shrink the image, or raise max_pixels if it is trusted"
+            f"of {max_pixels / 1e6:.0f}; shrink the image, or raise the limit if it is trusted "
+            "(max_pixels in Python, --max-megapixels of sightwords serve)"
         )
 
 

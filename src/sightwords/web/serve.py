@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from socket import socket
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -50,12 +51,16 @@ def serve(
     limits: Limits | None = None,
     token: str | None = None,
     hosts: Collection[str] | None = LOOPBACK,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until stopped. `hosts` are the names that the server answers to; None: all."""
+    """Serve until stopped. `hosts` are the names that the server answers to; None: all.
+
+    `on_ready` is called once requests are taken.
+    """
     chosen = limits or Limits()
     make = partial(Engine.load, bundle, limits=chosen, threads=1)
     with guarded_app(make, workers=workers, limits=chosen, token=token, hosts=hosts) as app:
-        uvicorn.run(
+        config = uvicorn.Config(
             app,
             host=host,
             port=port,
@@ -68,3 +73,17 @@ def serve(
             limit_concurrency=8 * chosen.queue,
             h11_max_incomplete_event_size=64 * 1024,
         )
+        with suppress(KeyboardInterrupt):
+            _Server(config, on_ready).run()
+
+
+class _Server(uvicorn.Server):
+    """Says when it has begun."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.on_ready = on_ready
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_ready()

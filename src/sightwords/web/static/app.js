@@ -159,14 +159,20 @@ function showStrip() {
       $("strip").append(photo.button);
     }
     const said = photo.error ?? photo.answer?.caption ?? "waiting";
-    const label = `${photo.name}: ${said}`;
+    const label = said.startsWith(photo.name) ? said : `${photo.name}: ${said}`;
     photo.button.setAttribute("aria-pressed", String(photo === state.current));
     photo.button.classList.toggle("failed", Boolean(photo.error));
     const face = photo.button.firstElementChild;
-    if (photo.url && face?.tagName === "IMG") face.alt = label;
-    else if (photo.url) photo.button.replaceChildren(make("img", { src: photo.url, alt: label }));
-    else photo.button.replaceChildren(make("span", { class: "text", "aria-hidden": "true" }, photo.name),
-                                      make("span", { class: "unseen" }, label));
+    if (!face || (photo.url && face.tagName !== "IMG"))
+      photo.button.replaceChildren(photo.url
+        ? make("img", { src: photo.url })
+        : make("span", { class: "text" }, photo.name));
+    if (photo.url) {
+      photo.button.firstElementChild.alt = label;
+      photo.button.removeAttribute("aria-label");
+    } else {
+      photo.button.setAttribute("aria-label", label);
+    }
   }
 }
 
