@@ -21,6 +21,7 @@ from sightwords.train.image_features import (
     merged,
 )
 from sightwords.train.words import score_images
+from sightwords.types import Example, ImageRef
 from sightwords.words.detector import Detector
 
 
@@ -62,7 +63,7 @@ def test_padding_stays_where_it_was() -> None:
 
 
 def test_an_exported_detector_gives_the_same(
-    trained: tuple[Any, Any], tmp_path: Path, toy_config: Any
+    trained: tuple[Any, Any], tmp_path: Path, toy_config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     from sightwords.config import Config
 
@@ -76,6 +77,11 @@ def test_an_exported_detector_gives_the_same(
     np.testing.assert_allclose(
         found.features.features, expected.features.features, atol=1e-2, rtol=1e-2
     )
+    gone = Example("gone", ImageRef(str(tmp_path / "gone.png")), ("a dog",), "", "")
+    caplog.clear()
+    detector_features(detector, [*data.examples(tmp_path / "images"), gone])
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("left out gone: ")
 
 
 def test_features_survive_the_file(tmp_path: Path) -> None:

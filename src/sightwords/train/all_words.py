@@ -130,6 +130,7 @@ def features_stage(job: Work) -> Figures:
         detector,
         learning_examples(recipe, split),
         progress=lambda count: job.say(count, None, "images"),
+        on_error=lambda _: None,  # named by the stages detector and calibration
     )
     judged = detector_features(
         detector,

@@ -7,6 +7,7 @@ each photograph passes through it once, and word scores come out of the same pas
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from sightwords.train.network import WordNetwork
     from sightwords.train.table import ImageTable
+
+log = logging.getLogger(__name__)
 
 HalfArray = npt.NDArray[np.float16]
 Progress = Callable[[int], None]
@@ -168,7 +171,10 @@ def detector_features(
     progress: Progress | None = None,
     on_error: Callable[[str], None] | None = None,
 ) -> Described:
-    """The same from an exported detector, without torch; a bad image is told and left out."""
+    """The same from an exported detector, without torch; a bad image is told and left out.
+
+    `on_error` hears of such images; unless given, a warning is logged.
+    """
     ids: list[str] = []
     scores: list[FloatArray] = []
     features: list[HalfArray] = []
@@ -178,8 +184,7 @@ def detector_features(
             try:
                 group.append((example.id, decode(example.image)))
             except ImageError as error:
-                if on_error:
-                    on_error(f"left out {example.id}: {error}")
+                (on_error or log.warning)(f"left out {example.id}: {error}")
         if group and (example is None or len(group) == batch_size):
             for (name, _), regions in zip(
                 group, detector.batch([image for _, image in group]), strict=True
