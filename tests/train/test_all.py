@@ -174,6 +174,24 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
         train_all(load_recipe(folder / "mine.toml"), folder / "out")
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ('language_base = "nowhere"', "language_base: nowhere holds no language model"),
+        ('text = ["nowhere.txt"]', r"nowhere\.txt: no such file; check the path \(it is relative"),
+        ('validation = ["nowhere.csv"]', r"nowhere\.csv: no such file"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_runs(
+    folder: Path, setting: str, message: str
+) -> None:
+    text = (folder / "mine.toml").read_text("utf-8").replace("[data]", f"[data]\n{setting}")
+    (folder / "mine.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(sightwords.SightwordsError, match=message):
+        train_all(load_recipe(folder / "mine.toml"), folder / "out")
+    assert not (folder / "out.training").exists()
+
+
 def test_what_is_not_learned_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     manifest = folder / "photos.csv"
     header, *lines = manifest.read_text("utf-8").splitlines()

@@ -21,7 +21,7 @@ from sightwords.corpus.pascal import is_sentence_file, read_pascal_page, read_se
 from sightwords.corpus.problems import Problems
 from sightwords.corpus.records import Located
 from sightwords.corpus.shards import SHARD_NAME, read_shards
-from sightwords.corpus.sources import expand, is_url, read_text
+from sightwords.corpus.sources import expand, is_url, read_text, whence
 from sightwords.corpus.table import delimiter_of
 from sightwords.errors import CorpusError
 
@@ -90,7 +90,7 @@ def recognise(source: str, options: Options = Options()) -> list[Part]:  # noqa:
 def _refuse_absent(names: list[str]) -> None:
     """Say at once when nothing is there; one absent shard among others is reported in reading."""
     if not any(is_url(name) or Path(name).is_file() for name in names):
-        raise CorpusError(f"{names[0]}: no such file; check the path")
+        raise CorpusError(f"{names[0]}: no such file; {whence(names[0])}")
 
 
 def _shards(source: str, names: list[str], options: Options) -> Part:

@@ -32,6 +32,16 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
 
 
+def whence(location: str) -> str:
+    """What to do about a path that leads nowhere.
+
+    >>> whence("/data/photos.csv"), whence("photos.csv").startswith("check the path (it is ")
+    ('check the path', True)
+    """
+    relative = not is_url(location) and not Path(location).is_absolute()
+    return "check the path" + (f" (it is relative to {Path.cwd()})" if relative else "")
+
+
 def is_url(location: str) -> bool:
     r"""Whether a location is for fsspec rather than the local file system.
 
@@ -194,7 +204,7 @@ def read_text(location: str, *, encoding: str = "utf-8", limit: int | None = Non
     except (EOFError, zlib.error, gzip.BadGzipFile):
         pass  # what the cut spoils is found, and named, by whoever parses the text
     except FileNotFoundError as error:
-        raise CorpusError(f"{location}: no such file; check the path") from error
+        raise CorpusError(f"{location}: no such file; {whence(location)}") from error
     except OSError as error:
         raise CorpusError(f"{location}: cannot be read ({_said(error)}); check it") from error
     return decoded(location, io.BufferedReader(io.BytesIO(data)), encoding).read()

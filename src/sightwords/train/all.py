@@ -14,6 +14,7 @@ import os
 import shutil
 from pathlib import Path
 
+from sightwords.corpus import open_corpus
 from sightwords.errors import BundleError, ConfigError
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.train.all_config import Recipe
@@ -110,6 +111,7 @@ def train_all(
     target = Path(out)
     if target.exists() and not (target / "bundle.json").exists() and any(target.iterdir()):
         raise BundleError(f"{target}: is there and is no bundle; name another directory")
+    _check_inputs(recipe)
     folder = Path(work) if work is not None else target.with_name(f"{target.name}.training")
     found = run_stages(STAGES, _agreeing(recipe), folder, progress=progress)
     partial = target.with_name(f".{target.name}.partial")
@@ -118,6 +120,20 @@ def train_all(
     shutil.rmtree(target, ignore_errors=True)
     partial.replace(target)
     return found
+
+
+def _check_inputs(recipe: Recipe) -> None:
+    """Find what is not there now, not when its stage comes an hour later."""
+    for sources in (recipe.data.train, recipe.data.validation, recipe.data.text):
+        if sources:
+            open_corpus(sources)
+    _base_key(recipe)
+    base = recipe.language_base
+    if base is not None and not (base / "language.npz").is_file():
+        raise ConfigError(
+            f"language_base: {base} holds no language model (language.npz); name a directory of "
+            "'sightwords train language', the language/ of a bundle, or \"default\""
+        )
 
 
 def _agreeing(recipe: Recipe) -> Recipe:
