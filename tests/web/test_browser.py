@@ -327,6 +327,13 @@ def test_many_large_photographs(watched: Watched) -> None:
     page.locator("#error", has_text="The first 100 of 101 photographs").wait_for()
     assert page.locator("#strip button").count() == 100
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    upload(page, last=picture("blue", "blue"))
+    page.locator("#caption button[data-word=blue]").wait_for()
+    last = page.locator("#strip button").last
+    assert last.get_attribute("title") == "last.png"
+    box = last.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 1100  # the strip has moved on to it
     assert pixels(page).size == (1024, 768)
     assert page.evaluate("window.large.map((bitmap) => bitmap.width)") == [0]  # closed
 

@@ -94,6 +94,7 @@ function select(photo) {
   state.current = photo;
   state.word = null;
   showStrip();
+  photo.button.scrollIntoView({ block: "nearest", inline: "nearest" });
   showBusy();
   show();
   ask(photo);
@@ -155,7 +156,8 @@ function showStrip() {
   for (const photo of state.photos) {
     // The button stays the same one, or whoever is on it with the keyboard would lose their place.
     if (!photo.button) {
-      photo.button = make("button", { type: "button", onclick: () => select(photo) });
+      const shown = { type: "button", title: photo.name, onclick: () => select(photo) };
+      photo.button = make("button", shown);
       $("strip").append(photo.button);
     }
     const said = photo.error ?? photo.answer?.caption ?? "waiting";
