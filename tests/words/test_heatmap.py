@@ -91,11 +91,11 @@ def test_a_picture() -> None:
     assert word_heatmap(image, regions, 0, "dog").size == picture.size
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3000, 2), (2, 3000)])
-def test_odd_photographs(size: tuple[int, int]) -> None:
-    picture = draw_heatmap(
-        Image.new("RGB", size), np.zeros((12, 12), dtype=np.float32), PATCHES, label="naïve"
-    )
+@pytest.mark.parametrize("box", [None, Box(0, 0, 1, 1), Box(0.4, 0.4, 0.5, 0.5)])
+@pytest.mark.parametrize("size", [(1, 1), (3000, 2), (3000, 10), (2, 3000), (10, 3000)])
+def test_odd_photographs(size: tuple[int, int], box: Box | None) -> None:
+    nothing = np.zeros((12, 12), dtype=np.float32)
+    picture = draw_heatmap(Image.new("RGB", size), nothing, PATCHES, label="naïve", box=box)
     assert picture.width >= 240
 
 

@@ -167,12 +167,13 @@ def _bumps(starts: FloatArray, ends: FloatArray, pixels: int) -> FloatArray:
 
 def _draw_box(picture: Image.Image, box: Box) -> None:
     width, height = picture.size
-    corners = (box.x0 * width, box.y0 * height, box.x1 * width - 1, box.y1 * height - 1)
+    left, top = box.x0 * width, box.y0 * height
+    right, bottom = max(left, box.x1 * width - 1), max(top, box.y1 * height - 1)
     draw = ImageDraw.Draw(picture)
     # White inside black: seen on every ground.
-    draw.rectangle(corners, outline="black", width=4)
-    inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
-    draw.rectangle(inner, outline="white", width=2)
+    draw.rectangle((left, top, right, bottom), outline="black", width=4)
+    if min(right - left, bottom - top) >= 2:  # a photograph may be a pixel high
+        draw.rectangle((left + 1, top + 1, right - 1, bottom - 1), outline="white", width=2)
 
 
 def _with_footer(picture: Image.Image, label: str, peak: float) -> Image.Image:
