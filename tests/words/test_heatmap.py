@@ -99,6 +99,15 @@ def test_odd_photographs(size: tuple[int, int], box: Box | None) -> None:
     assert picture.width >= 240
 
 
+def test_what_is_written_below_a_narrow_photograph_is_not_cut() -> None:
+    values = np.full((12, 12), 0.00631, dtype=np.float32)
+    label = "skateboarding: 0.20, precision 0.48"
+    picture = draw_heatmap(Image.new("RGB", (90, 640)), values, PATCHES, label=label)
+    written = np.asarray(picture.convert("L"))[640:]
+    assert written[:, -6:].min() == 255  # white to the right of every line
+    assert picture.width < 400
+
+
 def test_a_map_of_another_grid_is_refused() -> None:
     with pytest.raises(InputError, match=r"a map of shape \(4, 4\)"):
         draw_heatmap(Image.new("RGB", (9, 9)), np.zeros((4, 4), np.float32), PATCHES, label="dog")

@@ -12,6 +12,7 @@ alone tells the values apart, so they read in print and to every kind of colour-
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -178,15 +179,19 @@ def _draw_box(picture: Image.Image, box: Box) -> None:
 
 def _with_footer(picture: Image.Image, label: str, peak: float) -> Image.Image:
     """The picture on a white page, below it the label and the scale with its numbers."""
-    width = max(picture.width, 240)
     font, small = ImageFont.load_default(18), ImageFont.load_default(13)
+    highest = f"{peak:.2g} in its best region"
+    bar = max(80, picture.width // 3)
+    # A photograph held upright is narrower than what is written below it.
+    texts = (8 + font.getlength(label) + 8, 30 + bar + small.getlength(highest) + 8)
+    width = max(picture.width, 240, *map(math.ceil, texts))
     page = Image.new("RGB", (width, picture.height + 62), "white")
     page.paste(picture, ((width - picture.width) // 2, 0))
     draw = ImageDraw.Draw(page)
     draw.text((8, picture.height + 6), label, fill="black", font=font)
-    top, bar = picture.height + 36, max(80, width // 3)
+    top = picture.height + 36
     strip = np.repeat(colour_scale(bar)[None], 14, axis=0)
     page.paste(Image.fromarray(strip), (24, top))
     draw.text((8, top - 1), "0", fill="black", font=small)
-    draw.text((30 + bar, top - 1), f"{peak:.2g} in its best region", fill="black", font=small)
+    draw.text((30 + bar, top - 1), highest, fill="black", font=small)
     return page
