@@ -124,7 +124,7 @@ def _reads_heif() -> bool:
     if "HEIF" not in Image.OPEN:
         try:
             plugin = require("pillow_heif", extra="heic", purpose="reading HEIC photographs")
-        except MissingExtraError:
+        except (MissingExtraError, ImportError):  # not there, or without a library it needs
             return False
         plugin.register_heif_opener()
     return True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+_HEIF_BRANDS = (
+    b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1",
+)  # fmt: skip
 
 _OTHERS: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "a PDF; export the page as PNG or JPEG"),
