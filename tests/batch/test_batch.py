@@ -364,6 +364,19 @@ def test_a_journal_has_one_writer(tmp_path: Path) -> None:
     second.remove()
 
 
+def test_a_wish_that_cannot_be_met_is_told_by_any_number_of_processes(
+    photos: Path, tiny_bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for workers in ("1", "2"):
+        options = ["--bundle", str(tiny_bundle), "--workers", workers, "--require", "zebra"]
+        assert main(["batch", str(photos), "--out", str(tmp_path / "c.jsonl"), *options]) == 1
+        said = capfd.readouterr().err
+        assert "sightwords: error: not among the" in said
+        assert "'zebra'" in said
+        assert "Traceback" not in said
+    assert [path.name for path in tmp_path.glob("c.jsonl*")] == []
+
+
 def test_processes_give_the_records_of_one(photos: Path, tiny_bundle: Path) -> None:
     make = partial(load, tiny_bundle, threads=1, n_best=1, backend="numpy")
     items = list(open_source(str(photos)).read())

@@ -42,6 +42,9 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 _captioner: Captioner | None = None
 _threads: ThreadPoolExecutor | None = None
 _n_best = 0
+_refused: SightwordsError | None = None
+"""Why the system could not be loaded: told by the first task, since an initializer that raises
+looks to the parent like a process that died."""
 
 
 def captioned(
@@ -112,10 +115,17 @@ def one_thread_each() -> Iterator[None]:
 
 def _begin(make: MakeCaptioner, n_best: int, threads: int) -> None:
     """In each process: load the system, leave Ctrl-C to the parent, and never outlive it."""
-    global _captioner, _n_best, _threads
+    global _captioner, _n_best, _refused, _threads
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _captioner, _n_best, _threads = make(), n_best, ThreadPoolExecutor(threads)
+    (_captioner, _refused), _n_best, _threads = _loaded(make), n_best, ThreadPoolExecutor(threads)
+
+
+def _loaded(make: MakeCaptioner) -> tuple[Captioner | None, SightwordsError | None]:
+    try:
+        return make(), None
+    except SightwordsError as error:
+        return None, error
 
 
 def _end_with_parent() -> None:
@@ -126,6 +136,8 @@ def _end_with_parent() -> None:
 
 
 def _describe(items: list[Item]) -> list[Record]:
+    if _refused is not None:
+        raise _refused
     assert _captioner is not None
     assert _threads is not None
     captioner = _captioner
