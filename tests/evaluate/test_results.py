@@ -44,11 +44,18 @@ def test_an_image_twice_is_refused_even_with_the_same_caption(tmp_path: Path, se
         read_results(write(tmp_path, json.dumps(rows)))
 
 
+def test_csv_as_a_batch_writes_it(tmp_path: Path) -> None:
+    text = 'id,caption,confidence\r\n9.jpg,"a dog, a cat",0.5\r\n10.jpg,,0.1\r\n'
+    assert list(read_results(write(tmp_path, text)).values()) == ["a dog, a cat", ""]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "starts with ''"),
-        ("image,caption", "starts with 'i'"),
+        ("image;caption", "starts with 'i'"),
+        ("image,caption", "no captions in it"),
+        ("caption,words\na dog,dog\n", "line 2: no image id"),
         ("[]", "no captions in it"),
         ("[1]", "element 0: a number, expected an object"),
         ('[{"image_id": 9, "caption": "a', "not valid JSON"),

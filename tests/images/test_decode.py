@@ -446,6 +446,20 @@ def test_a_pipe_is_an_image_or_an_image_error() -> None:
             os.close(reading)
 
 
+def test_a_file_that_is_open_already(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(encoded(quadrants(), "PNG"))
+    with path.open("rb") as file:
+        assert to_array(decode(file)).tolist() == to_array(decode(path)).tolist()
+        assert not file.closed
+        with pytest.raises(ImageError, match="<BufferedReader>"):  # nothing is left to read
+            decode(file)
+    with path.open(encoding="latin-1") as text, pytest.raises(ImageError, match="binary mode"):
+        decode(text)  # type: ignore[arg-type]
+    with pytest.raises(ImageError, match="<BufferedReader>: cannot be read"):
+        decode(file)
+
+
 def test_a_name_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
         decode(tmp_path / "a\nb.jpg")

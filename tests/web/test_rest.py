@@ -261,6 +261,13 @@ def test_addresses_that_are_not_there(client: TestClient) -> None:
     assert wrong.headers["allow"] == "POST"
 
 
+def test_monitors_may_ask_for_heads_alone(client: TestClient) -> None:
+    for address in ("/", "/healthz"):
+        head, whole = client.head(address), client.get(address)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == whole.headers["content-length"]
+
+
 def test_every_answer_carries_the_headers(client: TestClient) -> None:
     for answer in (
         client.get("/"), client.get("/nothing"), client.post("/v1/caption"), client.get("/healthz"),

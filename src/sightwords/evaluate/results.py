@@ -1,15 +1,18 @@
 """Results files in: what a captioning system said about each image, one caption an image.
 
-Two forms, told apart by the first character of the text; either may be gzipped:
+Three forms, told apart by how the text begins; each may be gzipped:
 
 - COCO results JSON: `[{"image_id": 9, "caption": "a dog"}, ...]`;
 - JSONL: one object a line with the caption under `caption` and the image under `id`, `image_id`,
-  `key` or `image`; other fields are ignored.
+  `key` or `image`; other fields are ignored;
+- CSV: a first line that names the columns, as JSONL names its fields.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -92,10 +95,19 @@ def read_records(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from _array_records(text, where=str(path))
     elif start == "{":
         yield from _line_records(text, where=str(path))
+    elif "caption" in next(csv.reader(io.StringIO(text)), []):
+        yield from _csv_records(text)
     else:
         raise ScoreError(
-            f"{path}: starts with {start!r}, expected '[' (a COCO results array) or '{{' (JSONL)"
+            f"{path}: starts with {start!r}, expected '[' (a COCO results array), '{{' (JSONL), or "
+            "the names of CSV columns, 'caption' among them"
         )
+
+
+def _csv_records(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    for record in reader:
+        yield f"line {reader.line_num}", record
 
 
 def read_text(path: str | Path) -> str:

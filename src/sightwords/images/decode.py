@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from sightwords.images.sniff import describe, is_heif
 from sightwords.images.source import name_of, one_line, open_source
 from sightwords.types import ImageRef
 
-ImageSource = str | os.PathLike[str] | bytes | ImageRef | Image.Image | npt.NDArray[Any]
+ImageSource = str | os.PathLike[str] | bytes | IO[bytes] | ImageRef | Image.Image | npt.NDArray[Any]
 
 DEFAULT_MAX_PIXELS = 178_956_970
 """Pillow's own hard limit (it takes 0.7 GB to hold that many RGB pixels); a 12000 x 9000
@@ -55,8 +55,9 @@ _warnings_lock = threading.Lock()
 def decode(source: ImageSource, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
     """Read an image as upright 8-bit RGB, whatever it was stored as.
 
-    Takes a path or URL, encoded bytes, an `ImageRef`, a Pillow image, or an array of pixels:
-    (H, W), (H, W, 1), (H, W, 3) RGB or (H, W, 4) RGBA; bool, uint8, uint16, or float in 0..1.
+    Takes a path or URL, encoded bytes, a file opened in binary mode (read from where it stands,
+    and left open), an `ImageRef`, a Pillow image, or an array of pixels: (H, W), (H, W, 1),
+    (H, W, 3) RGB or (H, W, 4) RGBA; bool, uint8, uint16, or float in 0..1.
     The first frame of an animation. 16-bit values are scaled, not clipped. Transparent parts
     become white, since that is the page most pictures with transparency were drawn for (what
     lies hidden under them is often black or noise).
@@ -80,10 +81,12 @@ def decode(source: ImageSource, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Imag
         return array_to_rgb(source, name)
     if isinstance(source, Image.Image):
         return _finish(source, max_pixels, name)
+    if not isinstance(source, str | os.PathLike | ImageRef) and hasattr(source, "read"):
+        source = _content(source, name)
     if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview | ImageRef):
         raise ImageError(
-            f"cannot decode a {type(source).__name__}; give a path, bytes, an ImageRef, "
-            "a Pillow image or a numpy array"
+            f"cannot decode a {type(source).__name__}; give a path, bytes, a file opened in binary "
+            "mode, an ImageRef, a Pillow image or a numpy array"
         )
     with open_source(source) as stream:
         return _decode_stream(stream, max_pixels, name)
@@ -117,6 +120,17 @@ def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
         raise ImageError(f"{name}: {describe(head, reads_heif=heif)}") from error
     with image:
         return _finish(image, max_pixels, name)
+
+
+def _content(file: Any, name: str) -> bytes:
+    """All that is left of a file that the caller has opened."""
+    try:
+        content = file.read()
+    except Exception as error:  # whatever object it is
+        raise ImageError(f"{name}: cannot be read ({one_line(error)})") from error
+    if not isinstance(content, bytes):
+        raise ImageError(f"{name}: gives {type(content).__name__}; open it in binary mode, 'rb'")
+    return content
 
 
 def _reads_heif() -> bool:

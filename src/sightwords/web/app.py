@@ -190,6 +190,7 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
         assert isinstance(answers[0], Problem)
         return problem_response(answers[0])
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses={200: {"model": schema.Health}})
     async def healthz() -> Response:
         """Up, and the model is loaded."""
