@@ -92,7 +92,7 @@ class Captioner:
     def __call__(
         self, source: ImageSource | list[Any] | tuple[Any, ...]
     ) -> Caption | list[Caption]:
-        """Caption a photograph (a path, bytes, an open file, a PIL image or an array), or a list."""
+        """Caption a photograph (path, bytes, open file, PIL image, array), or each of a list."""
         if isinstance(source, (list, tuple)):
             return [self.trace(one).caption for one in source]
         return self.trace(source).caption
