@@ -157,6 +157,10 @@ def test_a_dropped_ring_leaves_nothing() -> None:
 
 MAIN = """
 import sys, time, os, signal
+def interrupted():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
 sys.path.insert(0, {folder!r})
 import test_ring
 ring = test_ring.Ring(test_ring.numbered(), test_ring.LAYOUT, workers=3)
@@ -171,7 +175,7 @@ print(*(process.pid for process in ring.processes), flush=True)
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", -9),
         ("raise SystemExit(3)", 3),
-        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", -2),
+        ("interrupted()", -2),
     ],
 )
 def test_workers_end_with_the_main_process(end: str, status: int) -> None:
