@@ -160,12 +160,16 @@ def test_several_processes_learn_as_one_does(
     assert not (corpus / "model" / "training").exists()
 
 
-def test_a_stopped_run_of_processes_goes_on(
-    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _stop_after_reading(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightwords.train.language_sources.fit_language", _interrupted)
     assert main(command(corpus, "--processes", "1")) == 130
     monkeypatch.undo()
+
+
+def test_a_stopped_run_of_processes_goes_on(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stop_after_reading(corpus, monkeypatch)
     assert (corpus / "model" / "training" / "text" / "part-00000.npz").exists()
     asked: list[int] = []
     monkeypatch.setattr(
@@ -179,9 +183,7 @@ def test_a_stopped_run_of_processes_goes_on(
 def test_a_stopped_run_does_not_go_on_with_other_text(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sightwords.train.language_sources.fit_language", _interrupted)
-    assert main(command(corpus, "--processes", "1")) == 130
-    monkeypatch.undo()
+    _stop_after_reading(corpus, monkeypatch)
     record = {"id": "20", "captions": ["a dog sings"]}
     with (corpus / "animals.jsonl").open("a", encoding="utf-8") as file:
         file.write(f"\n{json.dumps(record)}")

@@ -56,6 +56,8 @@ def test_csv_as_a_batch_writes_it(tmp_path: Path) -> None:
         ("image;caption", "starts with 'i'"),
         ("image,caption", "no captions in it"),
         ("caption,words\na dog,dog\n", "line 2: no image id"),
+        ("id,caption\n9," + 200_000 * "a", "line 2: is not CSV .field larger"),
+        (200_000 * "a", "starts with 'a'"),
         ("[]", "no captions in it"),
         ("[1]", "element 0: a number, expected an object"),
         ('[{"image_id": 9, "caption": "a', "not valid JSON"),

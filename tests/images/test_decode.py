@@ -446,6 +446,12 @@ def test_a_pipe_is_an_image_or_an_image_error() -> None:
             os.close(reading)
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that opens and fails")
+def test_a_disk_that_fails_is_an_image_error() -> None:
+    with pytest.raises(ImageError, match=r"^/proc/self/mem: cannot be read \(.*sound disk$"):
+        decode("/proc/self/mem")
+
+
 def test_a_file_that_is_open_already(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(encoded(quadrants(), "PNG"))

@@ -135,6 +135,18 @@ def test_detections_are_drawn_anew_for_another_seed(folder: Path) -> None:
     assert key_of(stage, recipe, needed) != key_of(stage, other, needed)
 
 
+def test_a_detector_is_trained_anew_from_other_weights_of_the_same_name(folder: Path) -> None:
+    recipe = load_recipe(folder / "mine.toml")
+    weights = folder / "weights.safetensors"
+    recipe = replace(recipe, data=replace(recipe.data, weights=str(weights)))
+    [stage] = [stage for stage in STAGES if stage.name == "detector"]
+    keys = set()
+    for content in (b"some", b"other", b"some"):
+        weights.write_bytes(content)
+        keys.add(key_of(stage, recipe, dict.fromkeys(stage.needs, "")))
+    assert len(keys) == 2
+
+
 def test_photographs_that_all_fall_into_one_half_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

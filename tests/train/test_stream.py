@@ -78,6 +78,13 @@ def config(toy_config: WordsConfig) -> WordsConfig:
     return replace(toy_config, lanes=4, batch_size=8, epochs=2)
 
 
+@pytest.fixture
+def lanes(squares: Any, config: WordsConfig, tmp_path: Path) -> Lanes:
+    """48 images in four shards."""
+    made = squares(48)
+    return _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+
+
 @pytest.mark.usefixtures("small")
 def test_lanes_together_show_each_image_once_an_epoch(
     squares: Any, config: WordsConfig, tmp_path: Path
@@ -138,12 +145,8 @@ def _steps(stream: ShardStream, steps: range, parts: int = 1) -> list[Any]:
 
 
 @pytest.mark.usefixtures("small")
-def test_workers_and_parts_change_nothing(
-    squares: Any, config: WordsConfig, tmp_path: Path
-) -> None:
+def test_workers_and_parts_change_nothing(lanes: Lanes) -> None:
     """Three workers of four lanes, a start in the middle, and half a batch at a time."""
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
     alone = _steps(ShardStream(lanes, workers=0), range(5))
     three = _steps(ShardStream(lanes, workers=3), range(5))
     later = _steps(ShardStream(lanes, workers=0), range(2, 5))
@@ -160,12 +163,8 @@ def test_workers_and_parts_change_nothing(
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_a_slow_step_sees_what_a_fast_one_sees(
-    squares: Any, config: WordsConfig, tmp_path: Path, workers: int, device: str
-) -> None:
+def test_a_slow_step_sees_what_a_fast_one_sees(lanes: Lanes, workers: int, device: str) -> None:
     """Over several rounds of the shared memory, while workers would long be ahead."""
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
     steps = 3 * SLOTS
     alone = _steps(ShardStream(lanes, workers=0), range(steps))
     stream = ShardStream(lanes, device=device, workers=workers)
@@ -178,11 +177,7 @@ def test_a_slow_step_sees_what_a_fast_one_sees(
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("workers", [0, 2])
-def test_another_step_throws_away_what_was_made_ahead(
-    squares: Any, config: WordsConfig, tmp_path: Path, workers: int
-) -> None:
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+def test_another_step_throws_away_what_was_made_ahead(lanes: Lanes, workers: int) -> None:
     alone = _steps(ShardStream(lanes, workers=0), range(8))
     stream = ShardStream(lanes, workers=workers)
     for step in (0, 1, 5, 6, 3, 3, 4, 7, 0):
@@ -192,14 +187,10 @@ def test_another_step_throws_away_what_was_made_ahead(
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_workers_start_in_any_way(
-    squares: Any,
-    config: WordsConfig,
-    tmp_path: Path,
+    lanes: Lanes,
     monkeypatch: pytest.MonkeyPatch,
     method: str,
 ) -> None:
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
     context = multiprocessing.get_context(method)
     monkeypatch.setattr(multiprocessing, "get_context", lambda: context)
     alone = _steps(ShardStream(lanes, workers=0), range(2 * SLOTS))
@@ -220,11 +211,7 @@ def test_a_worker_s_error_reaches_the_user(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_killed_worker_is_an_error_and_the_stream_can_begin_anew(
-    squares: Any, config: WordsConfig, tmp_path: Path
-) -> None:
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+def test_a_killed_worker_is_an_error_and_the_stream_can_begin_anew(lanes: Lanes) -> None:
     alone = _steps(ShardStream(lanes, workers=0), range(40))
     stream = ShardStream(lanes, workers=2)
     _steps(stream, range(1))
@@ -237,11 +224,7 @@ def test_a_killed_worker_is_an_error_and_the_stream_can_begin_anew(
 
 
 @pytest.mark.usefixtures("small")
-def test_a_dropped_stream_leaves_no_process_and_no_thread(
-    squares: Any, config: WordsConfig, tmp_path: Path
-) -> None:
-    made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+def test_a_dropped_stream_leaves_no_process_and_no_thread(lanes: Lanes) -> None:
     children, threads = set(multiprocessing.active_children()), set(threading.enumerate())
     stream = ShardStream(lanes, workers=2)
     _steps(stream, range(3))

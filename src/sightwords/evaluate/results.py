@@ -88,15 +88,15 @@ def record_id(record: Mapping[str, Any], *, where: str) -> int | str:
 
 
 def read_records(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, object) for each element of a JSON array or line of a JSONL file."""
+    """(place, object) for each element of a JSON array, line of a JSONL file or row of a CSV."""
     text = read_text(path)
     start = text.lstrip()[:1]
     if start == "[":
         yield from _array_records(text, where=str(path))
     elif start == "{":
         yield from _line_records(text, where=str(path))
-    elif "caption" in next(csv.reader(io.StringIO(text)), []):
-        yield from _csv_records(text)
+    elif "caption" in text.partition("\n")[0].replace('"', "").strip().split(","):
+        yield from _csv_records(text, where=str(path))
     else:
         raise ScoreError(
             f"{path}: starts with {start!r}, expected '[' (a COCO results array), '{{' (JSONL), or "
@@ -104,10 +104,13 @@ def read_records(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         )
 
 
-def _csv_records(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _csv_records(text: str, *, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    for record in reader:
-        yield f"line {reader.line_num}", record
+    try:
+        for record in reader:
+            yield f"line {reader.line_num}", record
+    except csv.Error as error:
+        raise ScoreError(f"{where}, line {reader.line_num + 1}: is not CSV ({error})") from error
 
 
 def read_text(path: str | Path) -> str:

@@ -102,10 +102,15 @@ def to_array(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
-    if not stream.seekable():  # a pipe, which Pillow too would read as a whole
-        stream = io.BytesIO(stream.read())
-    head = stream.read(512)
-    stream.seek(0)
+    try:
+        if not stream.seekable():  # a pipe, which Pillow too would read as a whole
+            stream = io.BytesIO(stream.read())
+        head = stream.read(512)
+        stream.seek(0)
+    except OSError as error:
+        raise ImageError(
+            f"{name}: cannot be read ({one_line(error)}); copy it to a sound disk"
+        ) from error
     heif = is_heif(head) and _reads_heif()
     formats = (*FORMATS, "HEIF") if heif else FORMATS
     try:

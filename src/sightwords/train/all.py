@@ -48,7 +48,7 @@ STAGES: tuple[Stage[Recipe], ...] = (
     ),
     Stage(
         "detector", ("vocabulary",),
-        lambda r: (r.config.words, r.config.images, _base_key(r), r.data.weights, r.data.form,
+        lambda r: (r.config.words, r.config.images, _base_key(r), _weights_key(r), r.data.form,
                    *([] if r.data.base_words else [r.data.base_words])),
         detector_stage,
     ),
@@ -162,6 +162,15 @@ def _base_key(recipe: Recipe) -> str:
     if recipe.config.words.pooling != "noisy_or":
         raise ConfigError('base: needs pooling = "noisy_or" in [words]')
     return DetectorSpec.load(recipe.base).network_sha256
+
+
+def _weights_key(recipe: Recipe) -> str:
+    """The pretrained weights, by their sum."""
+    if not recipe.data.weights:
+        return ""
+    from sightwords.train.checkpoint import weights_sum  # needs torch, as such a training does
+
+    return weights_sum(recipe.data.weights)
 
 
 def _language_key(recipe: Recipe) -> str:
