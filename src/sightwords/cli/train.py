@@ -100,7 +100,7 @@ def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--workers", type=_count, metavar="N",
-        help="threads that decode images; with --stream, processes (default: one a core)",
+        help="processes that decode images (default: one a core)",
     )  # fmt: skip
     parser.add_argument(
         "--cache", type=Path, metavar="DIR",

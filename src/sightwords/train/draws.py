@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -33,11 +34,17 @@ def draws_for(
 ) -> Iterator[None]:
     """Within it, `rand_rows` gives rows `index::parts` of what the seed gives the whole batch."""
     torch.manual_seed(seed)
-    _PART.parts, _PART.place = parts, torch.tensor([index], device=device)
+    _PART.parts, _PART.place = parts, _number(index, torch.device(device))
     try:
         yield
     finally:
         _PART.parts, _PART.place = 1, None
+
+
+@cache
+def _number(index: int, device: torch.device) -> Tensor:
+    """(1,) on the device, copied once: a copy makes a GPU wait for all that it was told before."""
+    return torch.tensor([index], device=device)
 
 
 def rand_rows(rows: int, *shape: int, device: torch.device | str | None = None) -> Tensor:

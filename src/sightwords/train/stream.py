@@ -37,11 +37,11 @@ from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.ahead import Ahead, buffer
 from sightwords.train.batches import index_on
+from sightwords.train.canvas import Canvas, canvas, one_thread_a_decoder
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.processes import rank_and_world
 from sightwords.train.ring import Alone, Layout, Parts, Ring
 from sightwords.train.stream_index import ShardIndex, examples_of
-from sightwords.train.table import Canvas, canvas, one_thread_a_decoder
 from sightwords.types import Example, FloatArray
 from sightwords.words.artefact import Resize
 

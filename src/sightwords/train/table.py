@@ -2,8 +2,8 @@
 
 Stage: input of detector training (section 3.1). Input: examples. Output: an `ImageTable`.
 Decoding a JPEG costs a hundred times a row's read, and training visits each image many times, so
-the pixels are decoded by all cores once, stored as (N, side, side, 3), and memory-mapped.
-Threads do it: Pillow lets go of Python's lock while it decodes and resizes.
+the pixels are decoded by all cores once (`train.table_rows`), stored as (N, side, side, 3), and
+memory-mapped.
 """
 
 from __future__ import annotations
@@ -12,27 +12,25 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, features
 
-from sightwords.corpus.parallel import default_workers, ordered_map
-from sightwords.errors import CorpusError, ImageError
+from sightwords.corpus.parallel import default_workers
+from sightwords.errors import CorpusError
 from sightwords.files import write_text
-from sightwords.images import decode, fit_size, resize
+from sightwords.runtime import available_cores
+from sightwords.train.table_rows import Rows, decoded
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
 
 log = logging.getLogger(__name__)
 Progress = Callable[[int], None]
-Canvas = tuple[Image.Image, tuple[int, int]]
-"""A square RGB image, and the width and height of the photograph on it."""
 
 INDEX_NAME = "index.json"
 PIXELS_NAME = "pixels.raw"
@@ -110,26 +108,31 @@ def build_table(
     """
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
-    kept: list[Example] = []
+    kept: list[tuple[str, list[str]]] = []  # without the images' bytes
     sizes: list[tuple[int, int]] = []
+    good: list[int] = []
     (folder / INDEX_NAME).unlink(missing_ok=True)
-    with (folder / PIXELS_NAME).open("wb") as file:
-        for example, result in _decoded(examples, side_px, resize, workers):
-            if isinstance(result, str):
-                log.warning("left out %s: %s", example.id, result)
+    rows = Rows(folder / PIXELS_NAME, side_px, resize)
+    rows.path.write_bytes(b"")
+    with_image = (e for e in examples if e.image is not None)
+    with closing(decoded(with_image, rows, workers=workers or available_cores())) as every:
+        for row, (example, found) in enumerate(every):
+            if isinstance(found, str):
+                log.warning("left out %s: %s", example.id, found)
                 continue
-            file.write(result[0])
-            sizes.append(result[1])
-            kept.append(example)
+            good.append(row)
+            sizes.append(found)
+            kept.append((example.id, list(example.captions)))
             if progress:
                 progress(len(kept))
+    rows.keep(good)
     if not kept:
         raise CorpusError(f"{folder}: no image of the corpus could be decoded; see the warnings")
     index = {
         "side_px": side_px,
         "resize": resize,
-        "ids": [e.id for e in kept],
-        "captions": [list(e.captions) for e in kept],
+        "ids": [name for name, _ in kept],
+        "captions": [captions for _, captions in kept],
         "content": sizes,
     }
     write_text(folder / INDEX_NAME, json.dumps(index, ensure_ascii=False))
@@ -177,49 +180,3 @@ def cached_table(
     return build_table(
         examples(), folder, side_px=side_px, resize=resize, workers=workers, progress=progress
     )
-
-
-def _decoded(
-    examples: Iterable[Example], side_px: int, mode: Resize, workers: int | None
-) -> Iterator[tuple[Example, tuple[bytes, tuple[int, int]] | str]]:
-    """Each example with its pixels and content size, or with what is wrong; in order."""
-
-    def draw(example: Example) -> tuple[bytes, tuple[int, int]] | str:
-        found = canvas(example, side_px=side_px, mode=mode)
-        return found if isinstance(found, str) else (found[0].tobytes(), found[1])
-
-    with_image = (e for e in examples if e.image is not None)
-    with one_thread_a_decoder():
-        yield from ordered_map(draw, with_image, workers=workers or default_workers())
-
-
-@contextmanager
-def one_thread_a_decoder() -> Iterator[None]:
-    """There is a decoder for every core: threads of each (AVIF) would be in each other's way."""
-    if not features.check("avif"):
-        yield
-        return
-    from PIL import AvifImagePlugin
-
-    before = AvifImagePlugin.DEFAULT_MAX_THREADS
-    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
-    try:
-        yield
-    finally:
-        AvifImagePlugin.DEFAULT_MAX_THREADS = before
-
-
-def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
-    """The image on its square canvas, with its size there; or the error as text."""
-    assert example.image is not None
-    try:
-        image = decode(example.image)
-    except ImageError as error:
-        return str(error)
-    if mode == "square":
-        size = (side_px, side_px)
-        return resize(image, size, resample="bicubic"), size
-    size = fit_size(*image.size, side_px)
-    square = Image.new("RGB", (side_px, side_px))
-    square.paste(resize(image, size, resample="bilinear"), (0, 0))
-    return square, size
