@@ -3,18 +3,20 @@
     python benchmarks/training_speed.py coco-train-00.tar --device cuda      # all of it, 3 minutes
     python benchmarks/training_speed.py coco-train-00.tar --device cpu --images 64 \
         --batch-size 16 --lanes 4 --sizes 168 --seconds 2                    # a try
-    python benchmarks/training_speed.py coco-train-00.tar --device cpu --consumed 4200  # loader
+    python benchmarks/training_speed.py coco-train-00.tar --device cpu --consumed 3000  # loader
 
 Two parts, for each input size:
 
 - steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
   images (1) on the device, (2) in a decoded table, copied from pageable memory when the step asks
-  for them and from pinned memory a batch ahead, (3) streamed from JPEG shards. The GPU's wait is
-  what a step takes longer than in (1).
+  for them and from pinned memory a batch ahead, (3) streamed from JPEG shards, decoded every time,
+  and from AVIF shards, decoded once and kept (--keep-decoded). The GPU's wait is what a step takes
+  longer than in (1). Of (1) the profiler tells how long the GPU computes: the rest of a step it
+  waits for the processor, which tells it what to do.
 - loader: images/s that reach the device when nothing is trained, beside what the step of (1)
   consumes: rows of the decoded table in random order; the stream on all cores, and a second of CPU
-  time, from JPEG and from AVIF shards. Then what decoding into a table costs once, on all cores,
-  and single decoders.
+  time, from JPEG and from AVIF shards; and the stream of images that were kept. Then what decoding
+  into a table costs once, on all cores, and single decoders.
 
 The shards' images, brought to the stored size (8/7 of the input), are written into as many shards
 as there are lanes, as JPEG (quality 90) and AVIF (quality 60); all files are in the page cache.
@@ -51,6 +53,7 @@ from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.batches import Onwards, Order, Rows
 from sightwords.train.canvas import one_thread_a_decoder
 from sightwords.train.detector import new_network, stored_px
+from sightwords.train.kept import Kept
 from sightwords.train.labels import caption_targets
 from sightwords.train.loop import TrainingLoop
 from sightwords.train.stream import Lanes, ShardStream
@@ -121,7 +124,7 @@ def measured(
         loop = TrainingLoop(
             network, table, targets, config, device=args.device, compile_network=args.compile
         )
-        steps = step_speeds(args, loop, table, targets, lanes.get("jpg"))
+        steps = step_speeds(args, loop, table, targets, lanes)
         consumed = steps["on the device"]["images_per_second"]
     rows = Rows(table, targets, torch.device(args.device))
     rows.pixels = None  # as where the table is larger than the GPU
@@ -145,10 +148,15 @@ def stream_lanes(
     indices = {form: shard_index([str(folder / form / "*.tar")], folder / form) for form in FORMS}
     speed = sum(map(len, indices.values())) / (time.process_time() - began)
     print(f"index of the shards: {speed:,.0f} images a second of CPU time")
-    return {
+    found = {
         form: Lanes(index, vocabulary, config, side_px=side_px, resize="square")
         for form, index in indices.items()
     }
+    for form, lanes in list(found.items()):
+        images = len(lanes.index)
+        kept = Kept(folder / "kept", key=form, images=images, side_px=side_px)
+        found[f"{form}, kept"] = replace(lanes, kept=kept)
+    return found
 
 
 def step_speeds(
@@ -156,7 +164,7 @@ def step_speeds(
     loop: TrainingLoop,
     table: ImageTable,
     targets: Any,
-    lanes: Lanes | None,
+    lanes: dict[str, Lanes],
 ) -> dict[str, dict[str, float]]:
     """Whole steps, by where the images come from."""
     device = loop.device
@@ -172,10 +180,12 @@ def step_speeds(
         "table, pageable memory": pageable,
         "table, pinned memory, ahead": copied,
     }
-    if lanes is not None:
-        for workers in args.workers:
-            stream = ShardStream(lanes, device=str(device), workers=workers)
-            sources[f"JPEG shards, {stream.workers} workers"] = stream
+    for workers in args.workers if "jpg" in lanes else ():
+        stream = ShardStream(lanes["jpg"], device=str(device), workers=workers)
+        sources[f"JPEG shards, {stream.workers} workers"] = stream
+    if "avif, kept" in lanes:
+        stream = ShardStream(lanes["avif, kept"], device=str(device), workers=max(args.workers))
+        sources[f"AVIF shards, kept, {stream.workers} workers"] = stream
     found: dict[str, dict[str, float]] = {}
     print("| images | images/s | ms a step | GPU waits |\n|---|---|---|---|")
     for name, rows in sources.items():
@@ -185,13 +195,31 @@ def step_speeds(
             if isinstance(rows, ShardStream)
             else Order(len(table), loop.batch_size, 0)
         )
-        seconds = seconds_a_step(loop, args.seconds)
+        warm_up = (2 * len(table) // loop.batch_size) if "kept" in name else WARM_UP
+        seconds = seconds_a_step(loop, args.seconds, warm_up)
         best = found.get("on the device", {}).get("seconds_a_step", seconds)
         wait = max(0.0, 1 - best / seconds)
         speed = loop.batch_size / seconds
         found[name] = {"images_per_second": speed, "seconds_a_step": seconds, "wait": wait}
         print(f"| {name} | {speed:,.0f} | {1e3 * seconds:.1f} | {100 * wait:.1f} % |", flush=True)
+        if name == "on the device" and device.type == "cuda":
+            found[name]["computed_seconds"] = computed_seconds(loop)
+    if "computed_seconds" in found["on the device"]:
+        print(
+            f"on the device, GPU computes {1e3 * found['on the device']['computed_seconds']:.1f} ms"
+        )
     return found
+
+
+def computed_seconds(loop: TrainingLoop, steps: int = 8) -> float:
+    """How long kernels run in a step, as the profiler counts it."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(steps):
+            loop.advance()
+        wait_for(loop.device)
+    return sum(event.self_device_time_total for event in seen.key_averages()) / 1e6 / steps
 
 
 class Pageable(Rows):
@@ -207,9 +235,9 @@ class Pageable(Rows):
         return pixels, self.content[index], self.targets[index]
 
 
-def seconds_a_step(loop: TrainingLoop, seconds: float) -> float:
+def seconds_a_step(loop: TrainingLoop, seconds: float, warm_up: int = WARM_UP) -> float:
     """The mean, after a few steps that compile and fill buffers."""
-    for _ in range(WARM_UP):
+    for _ in range(warm_up):
         loop.advance()
     wait_for(loop.device)
     began = time.perf_counter()
@@ -256,7 +284,8 @@ def loader_speeds(
         workers = min(max(args.workers), args.lanes)
         label = f"{form}, {workers} workers on {cores} cores"
         note(label, *stream_speed(args, ShardStream(one, device=args.device, workers=workers)))
-        note(f"{form}, a core", *stream_speed(args, ShardStream(one, workers=0)))
+        if one.kept is None:
+            note(f"{form}, a core", *stream_speed(args, ShardStream(one, workers=0)))
     return found
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import json
 import re
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +123,23 @@ class Squares:
         ]
         path.write_text("image,caption\n" + "\n".join(rows) + "\n", encoding="utf-8")
         return path
+
+    def shards(self, folder: Path, sizes: list[int], *, bad: tuple[int, ...] = ()) -> str:
+        """The same in shards of these sizes; some images are no images."""
+        folder.mkdir(parents=True, exist_ok=True)
+        starts = np.cumsum([0, *sizes])
+        for shard, size in enumerate(sizes):
+            with tarfile.open(folder / f"squares-{shard:02d}.tar", "w") as tar:
+                for number in range(starts[shard], starts[shard] + size):
+                    png = io.BytesIO()
+                    Image.fromarray(self.pixels[number]).save(png, "PNG")
+                    data = b"no image" if number in bad else png.getvalue()
+                    said = json.dumps({"captions": self.captions[number]}).encode()
+                    for ending, content in (("png", data), ("json", said)):
+                        member = tarfile.TarInfo(f"{number:03d}.{ending}")
+                        member.size = len(content)
+                        tar.addfile(member, io.BytesIO(content))
+        return str(folder / "squares-*.tar")
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import multiprocessing
-import tarfile
 import threading
 import time
 from dataclasses import replace
@@ -16,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("webdataset")
@@ -38,24 +35,6 @@ from sightwords.train.words import StepReport, train_words  # noqa: E402
 pytestmark = pytest.mark.torch
 
 SIDE = 48
-
-
-def write_shards(made: Any, folder: Path, sizes: list[int], *, bad: tuple[int, ...] = ()) -> str:
-    """The squares in shards of these sizes; some images are no images."""
-    folder.mkdir(parents=True, exist_ok=True)
-    starts = np.cumsum([0, *sizes])
-    for shard, size in enumerate(sizes):
-        with tarfile.open(folder / f"squares-{shard:02d}.tar", "w") as tar:
-            for number in range(starts[shard], starts[shard] + size):
-                png = io.BytesIO()
-                Image.fromarray(made.pixels[number]).save(png, "PNG")
-                data = b"no image" if number in bad else png.getvalue()
-                said = json.dumps({"captions": made.captions[number]}).encode()
-                for ending, content in (("png", data), ("json", said)):
-                    member = tarfile.TarInfo(f"{number:03d}.{ending}")
-                    member.size = len(content)
-                    tar.addfile(member, io.BytesIO(content))
-    return str(folder / "squares-*.tar")
 
 
 @pytest.fixture
@@ -82,14 +61,14 @@ def config(toy_config: WordsConfig) -> WordsConfig:
 def lanes(squares: Any, config: WordsConfig, tmp_path: Path) -> Lanes:
     """48 images in four shards."""
     made = squares(48)
-    return _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    return _lanes(made, made.shards(tmp_path, [12] * 4), tmp_path, config)
 
 
 @pytest.mark.usefixtures("small")
 def test_lanes_together_show_each_image_once_an_epoch(
     squares: Any, config: WordsConfig, tmp_path: Path
 ) -> None:
-    lanes = _lanes(squares(48), write_shards(squares(48), tmp_path, [6] * 8), tmp_path, config)
+    lanes = _lanes(squares(48), squares(48).shards(tmp_path, [6] * 8), tmp_path, config)
     first = [_ids(lanes, lane, 0, 12) for lane in range(4)]
     assert sorted(chain.from_iterable(first)) == [f"{n:03d}" for n in range(48)]
     again = [_ids(lanes, lane, 12, 12) for lane in range(4)]
@@ -108,7 +87,7 @@ def test_a_lane_goes_on_anywhere(
 ) -> None:
     """Also over ends of rounds, whose lengths differ from lane to lane and round to round."""
     made = squares(40)
-    lanes = _lanes(made, write_shards(made, tmp_path, [6, 5, 7, 6, 4, 12]), tmp_path, config, 3)
+    lanes = _lanes(made, made.shards(tmp_path, [6, 5, 7, 6, 4, 12]), tmp_path, config, 3)
     for lane in range(4):
         whole = _ids(lanes, lane, 0, start + 20)
         assert _ids(lanes, lane, start, 20) == whole[start:]
@@ -119,7 +98,7 @@ def test_the_index_knows_what_was_held_out(
     squares: Any, config: WordsConfig, tmp_path: Path
 ) -> None:
     made = squares(40)
-    pattern = write_shards(made, tmp_path, [10] * 4)
+    pattern = made.shards(tmp_path, [10] * 4)
     index = shard_index([pattern], tmp_path, hold_out=7)
     names = [f"{n:03d}" for n in range(40)]
     assert set(index.held_out) == hold_out(names, 7)
@@ -203,7 +182,7 @@ def test_a_worker_s_error_reaches_the_user(
     squares: Any, config: WordsConfig, tmp_path: Path
 ) -> None:
     made = squares(48)
-    pattern = write_shards(made, tmp_path, [12] * 4, bad=tuple(range(48)))
+    pattern = made.shards(tmp_path, [12] * 4, bad=tuple(range(48)))
     stream = ShardStream(_lanes(made, pattern, tmp_path, config), workers=2)
     for _ in range(2):  # the second time it begins anew, and fails anew
         with pytest.raises(CorpusError, match=r"^16 images in a row cannot be read, the last one"):
@@ -257,7 +236,7 @@ def test_a_batch_is_made_of_images_and_their_words(
 ) -> None:
     """Place p of a batch is the next image of lane p mod 4, as it was stored."""
     made = squares(48)
-    lanes = _lanes(made, write_shards(made, tmp_path, [12] * 4), tmp_path, config)
+    lanes = _lanes(made, made.shards(tmp_path, [12] * 4), tmp_path, config)
     pixels, content, targets = _steps(ShardStream(lanes, workers=0), range(1))[0]
     names = [_ids(lanes, place % 4, place // 4, 1)[0] for place in range(8)]
     rows = [int(name) for name in names]
@@ -272,7 +251,7 @@ def test_a_bad_image_is_named_and_the_next_one_taken(
     squares: Any, config: WordsConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = squares(48)
-    pattern = write_shards(made, tmp_path, [12] * 4, bad=(3, 17))
+    pattern = made.shards(tmp_path, [12] * 4, bad=(3, 17))
     lanes = _lanes(made, pattern, tmp_path, config)
     lane = next(n for n in range(4) if "003" in _ids(lanes, n, 0, 12))
     names = _ids(lanes, lane, 0, 13)
@@ -290,7 +269,7 @@ def test_nothing_but_bad_images_is_an_error(
     squares: Any, config: WordsConfig, tmp_path: Path
 ) -> None:
     made = squares(48)
-    pattern = write_shards(made, tmp_path, [12] * 4, bad=tuple(range(48)))
+    pattern = made.shards(tmp_path, [12] * 4, bad=tuple(range(48)))
     lanes = _lanes(made, pattern, tmp_path, config)
     with pytest.raises(CorpusError, match="16 images in a row cannot be read, the last one"):
         next(lanes.decoded(0, start=0))
@@ -300,7 +279,7 @@ def test_lanes_must_fit_shards_and_batch(
     squares: Any, config: WordsConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = squares(40)
-    pattern = write_shards(made, tmp_path, [10] * 4)
+    pattern = made.shards(tmp_path, [10] * 4)
     for lanes_, batch_size in ((5, 10), (4, 10), (4, 44)):
         wrong = replace(config, lanes=lanes_, batch_size=batch_size)
         with pytest.raises(ConfigError, match="expected at most a lane for each shard"):
@@ -327,7 +306,7 @@ def test_a_run_killed_at_any_step_ends_the_same(
 ) -> None:
     lively = replace(config, smallest_crop=0.5, flip=True, dropout=0.3, weight_average=0.9)
     made = squares(40)
-    pattern = write_shards(made, tmp_path, [9, 10, 11, 10], bad=(7,))
+    pattern = made.shards(tmp_path, [9, 10, 11, 10], bad=(7,))
     lanes = _lanes(made, pattern, tmp_path, lively)
 
     def train(**options: Any) -> Any:
@@ -354,7 +333,7 @@ def test_the_command_learns_from_shards(
     squares: Any, toy_config: WordsConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = squares(200)
-    pattern = write_shards(made, tmp_path / "shards", [25] * 8)
+    pattern = made.shards(tmp_path / "shards", [25] * 8)
     settings = Config(
         vocabulary=VocabularyConfig(size=4),
         images=ImagesConfig(resize="square", size_px=SIDE),
@@ -377,7 +356,7 @@ def test_a_stream_teaches_what_a_table_teaches(
 ) -> None:
     made = squares(200)
     config = replace(toy_config, lanes=4)
-    lanes = _lanes(made, write_shards(made, tmp_path, [25] * 8), tmp_path, config)
+    lanes = _lanes(made, made.shards(tmp_path, [25] * 8), tmp_path, config)
     for images, targets in ((made.table(), made.targets()), (ShardStream(lanes, workers=0), None)):
         network = new_network(config, 4, weights=None, size_px=SIDE)
         losses: list[StepReport] = []

@@ -84,9 +84,7 @@ def _killed_worker() -> None:
 def test_a_killed_worker_is_an_error_that_says_what_to_do(squares: Any, tmp_path: Path) -> None:
     examples = squares(400).examples(tmp_path / "in")
     with pytest.raises(ExternalToolError, match="run the same command again, with fewer --workers"):
-        build_table(
-            _then(examples, 300, _killed_worker), tmp_path / "t", side_px=48, workers=2
-        )
+        build_table(_then(examples, 300, _killed_worker), tmp_path / "t", side_px=48, workers=2)
     assert not (tmp_path / "t" / INDEX_NAME).exists()
     assert len(build_table(examples, tmp_path / "t", side_px=48, workers=2)) == 400
 
@@ -146,9 +144,7 @@ build_table(examples(), {folder!r}, side_px=48, workers=3)
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
 def test_workers_end_with_the_main_process(squares: Any, tmp_path: Path, how: str) -> None:
     squares(1).examples(tmp_path / "in")
-    script = MAIN.format(
-        signal=how, image=str(tmp_path / "in/000.png"), folder=str(tmp_path / "t")
-    )
+    script = MAIN.format(signal=how, image=str(tmp_path / "in/000.png"), folder=str(tmp_path / "t"))
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
     )

@@ -99,6 +99,11 @@ def _add_words(verbs: Verbs[argparse.ArgumentParser]) -> None:
         help="decode shards while training instead of keeping the decoded images on disk",
     )  # fmt: skip
     parser.add_argument(
+        "--keep-decoded", type=Path, metavar="DIR",
+        help="with --stream: keep decoded images there, on a disk of this machine, for the next "
+        "epoch, as long as a tenth of it is free",
+    )  # fmt: skip
+    parser.add_argument(
         "--workers", type=_count, metavar="N",
         help="processes that decode images (default: one a core)",
     )  # fmt: skip
@@ -173,6 +178,10 @@ def run_words(args: argparse.Namespace) -> int:
         args.parser.error('the settings say regions = "proposals": give --proposals FILE')
     if args.proposals is not None and args.stream:
         args.parser.error("--proposals needs decoded images: leave out --stream")
+    if args.keep_decoded is not None and not args.stream:
+        args.parser.error(
+            "--keep-decoded is for --stream; without it all decoded images are kept, in --cache"
+        )
     need_torch()
     if args.proposals is not None:
         return train_boxes.run_boxes(args, config, device=_device(args.device))
@@ -193,6 +202,7 @@ def run_words(args: argparse.Namespace) -> int:
         workers=args.workers,
         hold_out=args.hold_out,
         stream=args.stream,
+        keep=args.keep_decoded,
         compile_network=args.compile,
         table_progress=talk.images if talk else None,
         progress=step_progress(talk, args.tensorboard) if talk else None,

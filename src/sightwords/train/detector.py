@@ -23,6 +23,7 @@ from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
 from sightwords.train.batches import Stream
 from sightwords.train.checkpoint import weights_sum
 from sightwords.train.export import Export, export_detector
+from sightwords.train.kept import Kept
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.network import WordNetwork
 from sightwords.train.processes import first_then_others, is_first, process_group
@@ -53,6 +54,7 @@ def train_detector(
     workers: int | None = None,
     hold_out: int = 0,
     stream: bool = False,
+    keep: str | os.PathLike[str] | None = None,
     compile_network: bool = False,
     table_progress: TableProgress | None = None,
     progress: Progress | None = None,
@@ -61,8 +63,9 @@ def train_detector(
 
     Decoded images and checkpoints are kept in `cache` (`out`/training unless given); the same
     call goes on where a killed one stopped. With `stream` the sources are shards, and no decoded
-    image is kept. `hold_out` images, chosen by their ids, are left for calibration. Under torchrun
-    the first process alone writes and returns an `Export`.
+    image is kept but in `keep`, a folder on a disk of this machine. `hold_out` images, chosen by
+    their ids, are left for calibration. Under torchrun the first process alone writes and returns
+    an `Export`.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     words = config.vocabulary.size if vocabulary is None else len(vocabulary)
@@ -82,7 +85,7 @@ def train_detector(
                 )
             )
             vocabulary = vocabulary or index_vocabulary(index, size=words)
-            lanes = streamed_lanes(index, vocabulary, config, spec)
+            lanes = streamed_lanes(index, vocabulary, config, spec, keep=keep)
             images = ShardStream(lanes, device=mine, workers=workers)
         else:
             images = table = first_then_others(
@@ -206,16 +209,24 @@ def index_vocabulary(index: ShardIndex, *, size: int) -> Vocabulary:
 
 
 def streamed_lanes(
-    index: ShardIndex, vocabulary: Vocabulary, config: Config, spec: InputSpec
+    index: ShardIndex,
+    vocabulary: Vocabulary,
+    config: Config,
+    spec: InputSpec,
+    *,
+    keep: str | os.PathLike[str] | None = None,
 ) -> Lanes:
     """Shards as a network of these settings takes them."""
+    side_px = stored_px(spec, config.words)
+    key = f"{index.key}|{spec.resize}"
     return Lanes(
         index,
         vocabulary,
         config.words,
-        side_px=stored_px(spec, config.words),
+        side_px=side_px,
         resize=spec.resize,
         captions_per_image=config.vocabulary.captions_per_image,
+        kept=Kept(keep, key=key, images=len(index), side_px=side_px) if keep is not None else None,
     )
 
 

@@ -20,8 +20,8 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count, islice
+from functools import cached_property, partial
+from itertools import chain, count, islice, repeat
 from random import Random
 from typing import Any
 
@@ -37,7 +37,8 @@ from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.ahead import Ahead, buffer
 from sightwords.train.batches import index_on
-from sightwords.train.canvas import Canvas, canvas, one_thread_a_decoder
+from sightwords.train.canvas import canvas, one_thread_a_decoder
+from sightwords.train.kept import Kept, Stored
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.processes import rank_and_world
 from sightwords.train.ring import Alone, Layout, Parts, Ring
@@ -53,6 +54,8 @@ SPARE = 16
 """A bad image is replaced by the next good one of its lane; so many in a row are an error."""
 Batch = tuple[Tensor, Tensor, Tensor]
 """Pixels (B, side, side, 3), content (B, 2), targets (B, V)."""
+Numbered = tuple[int | None, Example]
+"""An image and its number among those of all shards, if it was counted."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class Lanes:
     side_px: int
     resize: Resize
     captions_per_image: int = CAPTIONS
+    kept: Kept | None = None
+    """Where decoded images are kept, if they are."""
 
     def __post_init__(self) -> None:
         lanes, shards, batch = self.config.lanes, len(self.index.images), self.config.batch_size
@@ -89,43 +94,71 @@ class Lanes:
 
     def examples(self, lane: int, *, start: int = 0) -> Iterator[Example]:
         """A lane's images without end, from its `start`-th; none is decoded."""
+        return (example for _, example in self._numbered(lane, start))
+
+    def _numbered(self, lane: int, start: int) -> Iterator[Numbered]:
         for epoch in count():
             images = sum(self.index.images[shard] for shard in self.shards(lane, epoch))
             if start < images:
                 yield from islice(self._round(lane, epoch), start, None)
             start = max(0, start - images)
 
-    def _round(self, lane: int, epoch: int) -> Iterable[Example]:
+    def _round(self, lane: int, epoch: int) -> Iterable[Numbered]:
         wds = require("webdataset", extra="train", purpose="training straight from shards")
         dice = Random(f"{self.config.seed}/{lane}/{epoch}")
-        pipeline: Iterable[Example] = wds.DataPipeline(
+        pipeline: Iterable[Numbered] = wds.DataPipeline(
             wds.SimpleShardList(self.shards(lane, epoch)),
-            partial(_read, held_out=frozenset(self.index.held_out)),
+            partial(_read, held_out=frozenset(self.index.held_out), numbers=self._numbers),
             wds.shuffle(BUFFER, initial=BUFFER, rng=dice),
         )
         return pipeline
 
-    def decoded(self, lane: int, *, start: int) -> Iterator[tuple[Example, Canvas]]:
+    @cached_property
+    def _numbers(self) -> dict[str, range]:
+        """Shard -> the numbers of its images among all."""
+        found, first = {}, 0
+        for shard in sorted(self.index.images):
+            found[shard] = range(first, first + self.index.images[shard])
+            first = found[shard].stop
+        return found
+
+    def decoded(self, lane: int, *, start: int) -> Iterator[tuple[Example, Stored]]:
         """A lane's images as training takes them; a bad one is named, and the next good one taken.
 
-        That one has its own turn as well: the place of an image does not depend on others.
+        That one has its own turn as well: the place of an image does not depend on others. Pixels
+        last until the next image of any lane.
         """
-        run = self.examples(lane, start=start)
+        run = self._numbered(lane, start)
         ahead = deque(islice(run, SPARE - 1))
-        for example in run:
-            ahead.append(example)
+        for one in run:
+            ahead.append(one)
             yield self._first_good(ahead)
             ahead.popleft()
 
-    def _first_good(self, ahead: Iterable[Example]) -> tuple[Example, Canvas]:
+    def _first_good(self, ahead: Iterable[Numbered]) -> tuple[Example, Stored]:
         problem = ""
-        for example in ahead:
-            found = canvas(example, side_px=self.side_px, mode=self.resize)
+        for number, example in ahead:
+            found = self._pixels(number, example)
             if not isinstance(found, str):
                 return example, found
             problem = found
             log.warning("replaced %s by the next image: %s", example.id, problem)
         raise CorpusError(f"{SPARE} images in a row cannot be read, the last one: {problem}")
+
+    def _pixels(self, number: int | None, example: Example) -> Stored | str:
+        """Kept earlier, or decoded now and kept; or what is wrong."""
+        if self.kept is None or number is None:
+            return self._decoded(example)
+        found: Stored | str | None = self.kept.get(number, example.id)
+        if found is None:
+            found = self._decoded(example)
+            if not isinstance(found, str):
+                self.kept.put(number, example.id, found)
+        return found
+
+    def _decoded(self, example: Example) -> Stored | str:
+        found = canvas(example, side_px=self.side_px, mode=self.resize)
+        return found if isinstance(found, str) else (np.asarray(found[0]), found[1])
 
     def targets(self, captions: list[tuple[str, ...]]) -> FloatArray:
         """What the captions of some images teach."""
@@ -224,15 +257,19 @@ class _Work:
                 captions = []
                 for place in places:
                     example, (image, size) = next(runs[place % number])
-                    pixels[place], content[place] = np.asarray(image), size
+                    pixels[place], content[place] = image, size
                     captions.append(example.captions)
                 targets[places] = self.lanes.targets(captions)
                 yield pixels, content, targets
 
 
-def _read(shards: Iterable[Mapping[str, str]], *, held_out: frozenset[str]) -> Iterator[Example]:
+def _read(
+    shards: Iterable[Mapping[str, str]], *, held_out: frozenset[str], numbers: Mapping[str, range]
+) -> Iterator[Numbered]:
     for shard in shards:
-        yield from (e for e in examples_of(shard["url"]) if e.id not in held_out)
+        examples = (e for e in examples_of(shard["url"]) if e.id not in held_out)
+        # More than were counted have no number: the shard has changed since.
+        yield from zip(chain(numbers[shard["url"]], repeat(None)), examples, strict=False)
 
 
 def workers_for(lanes: int) -> int:

@@ -142,9 +142,7 @@ def _in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _paired(
-    group: list[Example], found: Future[list[Found]]
-) -> Iterator[tuple[Example, Found]]:
+def _paired(group: list[Example], found: Future[list[Found]]) -> Iterator[tuple[Example, Found]]:
     return zip(group, found.result(), strict=True)
 
 

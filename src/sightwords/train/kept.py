@@ -1,0 +1,140 @@
+"""Decoded images of a stream, kept on a disk of this machine for the next epoch.
+
+    DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, sum of its id
+                    marks-BOOT.raw    byte n: 1 once record n is whole
+
+All processes of a machine share them without locks: whoever decodes image n writes the same record
+n, and marks it afterwards. A run that is killed finds its marks again. After the machine itself
+went down they would be worth nothing, since a disk keeps what it was given in no certain order:
+so marks belong to one boot of the machine, and the next one decodes anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+from functools import cached_property
+from io import FileIO
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sightwords.corpus.splits import id_hash
+from sightwords.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+Stored = tuple[npt.NDArray[np.uint8], tuple[int, int]]
+"""Pixels (side, side, 3), and the width and height of the photograph on them."""
+
+SPARE_SHARE = 0.1
+"""Of the disk's space, which is left to others."""
+LOOK_EVERY = 64
+"""So many images are written before the space is looked at again."""
+HEAD = np.dtype([("size", "<i4", 2), ("name", "<u8")])
+
+
+class Kept:
+    """Images by number; opened anew in each process that is started with it."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], *, key: str, images: int, side_px: int
+    ) -> None:
+        """`key` names the images' files and how they are resized: other pixels, another key."""
+        if not hasattr(os, "preadv"):
+            raise ConfigError(
+                "this system cannot keep decoded images (Python has no os.preadv here); leave out "
+                "--keep-decoded"
+            )
+        name = hashlib.sha256(f"{key}|{images}|{side_px}".encode()).hexdigest()[:16]
+        self.folder = Path(folder) / f"decoded-{name}"
+        self.images, self.side_px = images, side_px
+        self._marks_path = self.folder / f"marks-{_boot()}.raw"
+        self._written, self._has_room = 0, True
+        self.folder.mkdir(parents=True, exist_ok=True)
+        assert len(self._marks) == images  # opened now: what is wrong shows at once
+        assert self._file.writable()
+
+    def __getstate__(self) -> dict[str, object]:
+        opened = ("_marks", "_file", "_pixels", "_head")
+        return {name: value for name, value in vars(self).items() if name not in opened}
+
+    def get(self, number: int, name: str) -> Stored | None:
+        """The image of this number and id if it was kept; its pixels last until the next call."""
+        if not self._marks[number]:
+            return None
+        try:
+            read = os.preadv(self._file.fileno(), [self._pixels, self._head], number * self._record)
+        except OSError as error:
+            log.warning("%s: cannot be read (%s); decoded anew: %s", self.folder, error, name)
+            return None
+        width, height = self._head["size"][0].tolist()
+        whole = read == self._record and int(self._head["name"][0]) == id_hash(name)
+        return (self._pixels, (width, height)) if whole else None
+
+    def put(self, number: int, name: str, stored: Stored) -> None:
+        """Keep an image, unless the disk is nearly full."""
+        if not self._has_room:
+            return
+        if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
+            return self._end("has but a tenth of its space left")
+        self._written += 1
+        pixels, size = stored
+        head = np.array([(size, id_hash(name))], dtype=HEAD)
+        try:
+            written = os.pwritev(
+                self._file.fileno(), [np.ascontiguousarray(pixels), head], number * self._record
+            )
+        except OSError as error:
+            return self._end(f"takes no more ({error.strerror})")
+        if written < self._record:
+            return self._end("takes no more")
+        self._marks[number] = 1
+        return None
+
+    def _end(self, why: str) -> None:
+        self._has_room = False
+        log.warning("%s: the disk %s; further images are decoded every time", self.folder, why)
+
+    def _looks_roomy(self) -> bool:
+        space = shutil.disk_usage(self.folder)
+        return space.free > SPARE_SHARE * space.total
+
+    @property
+    def _record(self) -> int:
+        return 3 * self.side_px**2 + HEAD.itemsize
+
+    @cached_property
+    def _file(self) -> FileIO:
+        path = self.folder / "pixels.raw"
+        path.touch()
+        return path.open("r+b", buffering=0)
+
+    @cached_property
+    def _marks(self) -> npt.NDArray[np.uint8]:
+        self._marks_path.touch()
+        with self._marks_path.open("r+b", buffering=0) as file:
+            if hasattr(os, "posix_fallocate"):  # what another process has marked stays
+                os.posix_fallocate(file.fileno(), 0, self.images)
+            else:
+                file.truncate(self.images)
+            return np.memmap(file, dtype=np.uint8, mode="r+", shape=(self.images,))
+
+    @cached_property
+    def _pixels(self) -> npt.NDArray[np.uint8]:
+        return np.empty((self.side_px, self.side_px, 3), dtype=np.uint8)
+
+    @cached_property
+    def _head(self) -> npt.NDArray[np.void]:
+        return np.empty(1, dtype=HEAD)
+
+
+def _boot() -> str:
+    """Of the machine since it was switched on; where that is not known, of this process."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return f"process-{os.getpid()}"
