@@ -70,7 +70,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "words.toml").write_text(to_toml(LIVELY), encoding="utf-8")
     squares = _module("conftest").Squares(40)
-    _module("test_stream").write_shards(squares, folder / "shards", [7, 6, 7, 6, 7, 7])
+    squares.shards(folder / "shards", [7, 6, 7, 6, 7, 7])
     alone = _module("two_processes")
     threads = torch.get_num_threads()
     alone.main(str(folder), *(job for job in JOBS if job != "resumed"))

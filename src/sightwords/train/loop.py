@@ -82,12 +82,15 @@ class TrainingLoop:
         self.step, self.steps = 0, config.epochs * self.order.steps
         self.optimizer = build_optimizer(network, config)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.average = (
-            [value.detach().clone() for value in _averaged(network)]
-            if config.weight_average
-            else []
+        self.forward = wrapped(
+            network,
+            compile_network=compile_network,
+            graphs=self.device.type == "cuda" and config.accumulate == 1,
         )
-        self.forward = wrapped(network, compile_network=compile_network)
+        # Looked up once: going through all modules takes as long as telling the GPU a layer.
+        self.parameters = list(network.parameters())
+        self.averaged = list(_averaged(network))
+        self.average = [v.detach().clone() for v in self.averaged] if config.weight_average else []
         if self.teachers is not None and compile_network:
             self.teachers.compile_networks()
 
@@ -98,7 +101,8 @@ class TrainingLoop:
         # A fresh stream for each step: nothing to save, nothing to lose.
         seed = self.config.seed * 1_000_003 + self.step
         self._set_rates()
-        self.network.train()
+        if not self.network.training:
+            self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self.device)
         batch = self.order.rows(self.step)
@@ -113,7 +117,7 @@ class TrainingLoop:
                 part.backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         if self.config.gradient_clip:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+            nn.utils.clip_grad_norm_(self.parameters, self.config.gradient_clip)
         self.optimizer.step()
         self.step += 1
         self._update_average()
@@ -144,14 +148,14 @@ class TrainingLoop:
             return
         # Early on the average forgets faster, so that it does not remember the start.
         decay = min(self.config.weight_average, (1 + self.step) / (10 + self.step))
-        current = [value.detach() for value in _averaged(self.network)]
+        current = [value.detach() for value in self.averaged]
         torch._foreach_lerp_(self.average, current, 1 - decay)
 
     @torch.no_grad()
     def finished(self) -> WordNetwork:
         """The network, holding the averaged weights if there are any."""
         if self.average:
-            for value, mean in zip(_averaged(self.network), self.average, strict=True):
+            for value, mean in zip(self.averaged, self.average, strict=True):
                 value.copy_(mean)
         return self.network.eval()
 

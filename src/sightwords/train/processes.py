@@ -149,11 +149,20 @@ def share_of_batch(batch_size: int, images: int, *, accumulate: int = 1) -> int:
     return min(batch_size, images // parts * parts)
 
 
-def wrapped(network: nn.Module, *, compile_network: bool = False) -> Callable[..., Any]:
-    """The network as a loop calls it: gradients averaged over processes, compiled if asked."""
+def wrapped(
+    network: nn.Module, *, compile_network: bool = False, graphs: bool = False
+) -> Callable[..., Any]:
+    """The network as a loop calls it: gradients averaged over processes, compiled if asked.
+
+    With `graphs` a lone process has the GPU told once what a step does (CUDA graphs). That is for
+    loops which use gradients up before the next call: they stand where the next ones will.
+    """
     others = _others()
     module: nn.Module = others.prepare_model(network) if others else network
-    return torch.compile(module, dynamic=False) if compile_network else module
+    if not compile_network:
+        return module
+    mode = "reduce-overhead" if graphs and others is None else None
+    return torch.compile(module, dynamic=False, mode=mode)
 
 
 def without_sync(module: Callable[..., Any], *, when: bool) -> AbstractContextManager[Any]:
