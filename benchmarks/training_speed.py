@@ -219,7 +219,7 @@ def computed_seconds(loop: TrainingLoop, steps: int = 8) -> float:
         for _ in range(steps):
             loop.advance()
         wait_for(loop.device)
-    return sum(event.self_device_time_total for event in seen.key_averages()) / 1e6 / steps
+    return float(sum(one.self_device_time_total for one in seen.key_averages()) / 1e6 / steps)
 
 
 class Pageable(Rows):

@@ -7,6 +7,7 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
@@ -154,10 +155,10 @@ def test_a_full_disk_costs_time_alone(
     write = os.pwritev
     if how == "tenth":
         monkeypatch.setattr(keeping, "LOOK_EVERY", 1)
-        monkeypatch.setattr(keeping.shutil, "disk_usage", lambda _: Space(1000, 900, 100))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Space(1000, 900, 100))
     else:
         short = lambda file, parts, place: write(file, [parts[0][:1]], place)  # noqa: E731
-        monkeypatch.setattr(keeping.os, "pwritev", _no_space if how == "error" else short)
+        monkeypatch.setattr(os, "pwritev", _no_space if how == "error" else short)
     seen = _decoding(monkeypatch)
     with caplog.at_level(logging.WARNING):
         assert _equal(_steps(lanes, range(2 * EPOCH)), expected)
@@ -180,7 +181,7 @@ def test_a_cut_file_and_a_failing_disk_cost_time_alone(
     def failing(*_: Any) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(keeping.os, "preadv", failing)
+    monkeypatch.setattr(os, "preadv", failing)
     with caplog.at_level(logging.WARNING):
         assert _equal(_steps(lanes, range(EPOCH)), expected)
     assert "cannot be read ([Errno 5] Input/output error); decoded anew" in caplog.text
@@ -203,7 +204,7 @@ def test_where_it_cannot_be_done_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OSError, match="file"):
         _kept(tmp_path / "file")
-    monkeypatch.delattr(keeping.os, "preadv")
+    monkeypatch.delattr(os, "preadv")
     with pytest.raises(ConfigError, match="leave out --keep-decoded"):
         _kept(tmp_path)
 

@@ -59,15 +59,15 @@ def test_every_bad_image_is_named_once(
 
 
 def test_large_images_are_given_out_one_by_one(squares: Any, tmp_path: Path) -> None:
-    made = squares(20)
+    made = squares(70)
     examples = made.examples(tmp_path / "in")
     groups = [len(group) for group in table_rows._groups(examples)]
-    assert groups == [8, 8, 4]
+    assert groups == [32, 32, 6]
     heavy = [
         Example(e.id, type(e.image)("memory", data=bytes(1 << 20)), e.captions, "train", "")
         for e in examples
     ]
-    assert [len(group) for group in table_rows._groups(heavy)] == [1] * 20
+    assert [len(group) for group in table_rows._groups(heavy)] == [1] * 70
 
 
 def _then(examples: list[Example], place: int, act: Any) -> Iterator[Example]:
@@ -97,7 +97,7 @@ def test_a_full_disk_is_named(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(multiprocessing, "get_context", lambda _=None: _forking())
-    monkeypatch.setattr(table_rows.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*pixels\.raw'"):
         build_table(squares(80).examples(tmp_path / "in"), tmp_path / "t", side_px=48,
                     workers=workers)  # fmt: skip
@@ -116,7 +116,7 @@ def test_a_disk_that_takes_a_part_is_given_the_rest(
 ) -> None:
     made = squares(5)
     write = os.write
-    monkeypatch.setattr(table_rows.os, "write", lambda file, data: write(file, data[:1000]))
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:1000]))
     table = build_table(made.examples(tmp_path / "in"), tmp_path / "t", side_px=48)
     np.testing.assert_array_equal(table.pixels, made.pixels)
 

@@ -4,32 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from PIL import Image, features
 
-from sightwords.errors import ImageError
-from sightwords.images import decode, fit_size, resize
-from sightwords.types import Example
+from sightwords.errors import ImageError, MissingExtraError, require
+from sightwords.images import DEFAULT_MAX_PIXELS, decode, fit_size, resize
+from sightwords.types import Example, ImageRef
 from sightwords.words.artefact import Resize
 
-Canvas = tuple[Image.Image, tuple[int, int]]
-"""A square RGB image, and the width and height of the photograph on it."""
+Pixels = npt.NDArray[np.uint8]
+Canvas = tuple[Pixels, tuple[int, int]]
+"""(side, side, 3) RGB, and the width and height of the photograph on them."""
+
+MAY_BE_TURNED = (b"Exif\0\0", b"tiff:Orientation")
+"""A JPEG with these is left to Pillow, which looks what they say."""
 
 
 def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
     """The image on its square canvas, with its size there; or the error as text."""
     assert example.image is not None
+    pixels = _jpeg(example.image)
+    square = (side_px, side_px)
+    if mode == "square" and pixels is not None and pixels.shape[:2] == square:
+        return pixels, square
     try:
-        image = decode(example.image)
+        image = decode(example.image) if pixels is None else Image.fromarray(pixels)
     except ImageError as error:
         return str(error)
     if mode == "square":
-        size = (side_px, side_px)
-        return resize(image, size, resample="bicubic"), size
+        return np.asarray(resize(image, square, resample="bicubic")), square
     size = fit_size(*image.size, side_px)
-    square = Image.new("RGB", (side_px, side_px))
-    square.paste(resize(image, size, resample="bilinear"), (0, 0))
-    return square, size
+    drawn = Image.new("RGB", square)
+    drawn.paste(resize(image, size, resample="bilinear"), (0, 0))
+    return np.asarray(drawn), size
+
+
+def _jpeg(image: ImageRef) -> Pixels | None:
+    """A JPEG's pixels as Pillow would give them, sooner; None for all that is not that simple."""
+    data, turbo = image.data, _turbo()
+    if data is None or turbo is None or not data.startswith(b"\xff\xd8"):
+        return None
+    if any(mark in data for mark in MAY_BE_TURNED):
+        return None
+    try:
+        height, width, colours, _ = turbo.decode_jpeg_header(data)
+        if colours == "CMYK" or height * width > DEFAULT_MAX_PIXELS:
+            return None
+        pixels: Pixels = turbo.decode_jpeg(data)
+    except ValueError:  # Pillow reads it all the same, or says what is wrong
+        return None
+    return pixels
+
+
+@cache
+def _turbo() -> Any:
+    """libjpeg-turbo without Pillow's header parsing and copies, where it is installed."""
+    try:
+        return require("simplejpeg", extra="train", purpose="decoding JPEG sooner")
+    except (MissingExtraError, ImportError):
+        return None
 
 
 @contextmanager

@@ -24,11 +24,9 @@ import numpy.typing as npt
 
 from sightwords.corpus.splits import id_hash
 from sightwords.errors import ConfigError
+from sightwords.train.canvas import Canvas, Pixels
 
 log = logging.getLogger(__name__)
-
-Stored = tuple[npt.NDArray[np.uint8], tuple[int, int]]
-"""Pixels (side, side, 3), and the width and height of the photograph on them."""
 
 SPARE_SHARE = 0.1
 """Of the disk's space, which is left to others."""
@@ -62,12 +60,14 @@ class Kept:
         opened = ("_marks", "_file", "_pixels", "_head")
         return {name: value for name, value in vars(self).items() if name not in opened}
 
-    def get(self, number: int, name: str) -> Stored | None:
+    def get(self, number: int, name: str) -> Canvas | None:
         """The image of this number and id if it was kept; its pixels last until the next call."""
         if not self._marks[number]:
             return None
         try:
-            read = os.preadv(self._file.fileno(), [self._pixels, self._head], number * self._record)
+            read = os.preadv(
+                self._file.fileno(), [self._pixels.data, self._head.data], number * self._record
+            )
         except OSError as error:
             log.warning("%s: cannot be read (%s); decoded anew: %s", self.folder, error, name)
             return None
@@ -75,18 +75,20 @@ class Kept:
         whole = read == self._record and int(self._head["name"][0]) == id_hash(name)
         return (self._pixels, (width, height)) if whole else None
 
-    def put(self, number: int, name: str, stored: Stored) -> None:
+    def put(self, number: int, name: str, found: Canvas) -> None:
         """Keep an image, unless the disk is nearly full."""
         if not self._has_room:
             return
         if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
             return self._end("has but a tenth of its space left")
         self._written += 1
-        pixels, size = stored
+        pixels, size = found
         head = np.array([(size, id_hash(name))], dtype=HEAD)
         try:
             written = os.pwritev(
-                self._file.fileno(), [np.ascontiguousarray(pixels), head], number * self._record
+                self._file.fileno(),
+                [np.ascontiguousarray(pixels).data, head.data],
+                number * self._record,
             )
         except OSError as error:
             return self._end(f"takes no more ({error.strerror})")
@@ -114,7 +116,7 @@ class Kept:
         return path.open("r+b", buffering=0)
 
     @cached_property
-    def _marks(self) -> npt.NDArray[np.uint8]:
+    def _marks(self) -> Pixels:
         self._marks_path.touch()
         with self._marks_path.open("r+b", buffering=0) as file:
             if hasattr(os, "posix_fallocate"):  # what another process has marked stays
@@ -124,7 +126,7 @@ class Kept:
             return np.memmap(file, dtype=np.uint8, mode="r+", shape=(self.images,))
 
     @cached_property
-    def _pixels(self) -> npt.NDArray[np.uint8]:
+    def _pixels(self) -> Pixels:
         return np.empty((self.side_px, self.side_px, 3), dtype=np.uint8)
 
     @cached_property

@@ -37,8 +37,8 @@ from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.ahead import Ahead, buffer
 from sightwords.train.batches import index_on
-from sightwords.train.canvas import canvas, one_thread_a_decoder
-from sightwords.train.kept import Kept, Stored
+from sightwords.train.canvas import Canvas, canvas, one_thread_a_decoder
+from sightwords.train.kept import Kept
 from sightwords.train.labels import CAPTIONS, caption_targets
 from sightwords.train.processes import rank_and_world
 from sightwords.train.ring import Alone, Layout, Parts, Ring
@@ -122,7 +122,7 @@ class Lanes:
             first = found[shard].stop
         return found
 
-    def decoded(self, lane: int, *, start: int) -> Iterator[tuple[Example, Stored]]:
+    def decoded(self, lane: int, *, start: int) -> Iterator[tuple[Example, Canvas]]:
         """A lane's images as training takes them; a bad one is named, and the next good one taken.
 
         That one has its own turn as well: the place of an image does not depend on others. Pixels
@@ -135,30 +135,25 @@ class Lanes:
             yield self._first_good(ahead)
             ahead.popleft()
 
-    def _first_good(self, ahead: Iterable[Numbered]) -> tuple[Example, Stored]:
+    def _first_good(self, ahead: Iterable[Numbered]) -> tuple[Example, Canvas]:
         problem = ""
         for number, example in ahead:
-            found = self._pixels(number, example)
+            found = self._canvas(number, example)
             if not isinstance(found, str):
                 return example, found
             problem = found
             log.warning("replaced %s by the next image: %s", example.id, problem)
         raise CorpusError(f"{SPARE} images in a row cannot be read, the last one: {problem}")
 
-    def _pixels(self, number: int | None, example: Example) -> Stored | str:
+    def _canvas(self, number: int | None, example: Example) -> Canvas | str:
         """Kept earlier, or decoded now and kept; or what is wrong."""
-        if self.kept is None or number is None:
-            return self._decoded(example)
-        found: Stored | str | None = self.kept.get(number, example.id)
-        if found is None:
-            found = self._decoded(example)
-            if not isinstance(found, str):
-                self.kept.put(number, example.id, found)
-        return found
-
-    def _decoded(self, example: Example) -> Stored | str:
+        kept = self.kept.get(number, example.id) if self.kept and number is not None else None
+        if kept is not None:
+            return kept
         found = canvas(example, side_px=self.side_px, mode=self.resize)
-        return found if isinstance(found, str) else (np.asarray(found[0]), found[1])
+        if self.kept and number is not None and not isinstance(found, str):
+            self.kept.put(number, example.id, found)
+        return found
 
     def targets(self, captions: list[tuple[str, ...]]) -> FloatArray:
         """What the captions of some images teach."""

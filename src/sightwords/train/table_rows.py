@@ -33,7 +33,7 @@ Found = tuple[int, int] | str
 
 FEW = 64
 """So few images are decoded before processes have started."""
-GROUP_IMAGES, GROUP_BYTES = 8, 1 << 20
+GROUP_IMAGES, GROUP_BYTES = 32, 1 << 20
 """What a worker is given at a time, at most; but always one image."""
 AHEAD = 3
 """Groups a worker that are under way: none waits, and memory holds them."""
