@@ -127,6 +127,20 @@ def test_wishes_in_one_string_are_words_too(captioner: Captioner) -> None:
     assert "blue" in captioner.asking(require="blue")(red).text.split()
 
 
+def test_forbidden_words_that_are_never_said_are_named(
+    captioner: Captioner, tiny_bundle: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who misspells a word believes that it cannot be said."""
+    captioner.asking(forbid=["red", "bleu, zebra"])
+    [said] = caplog.messages
+    assert said.endswith("never said anyway: 'bleu' (did you mean 'blue'?), 'zebra'")
+    caplog.clear()
+    captioner.asking(forbid="red,blue")
+    assert not caplog.messages
+    sightwords.load(tiny_bundle, forbid="Bleu", backend="numpy")
+    assert len(caplog.messages) == 1
+
+
 def test_precision_takes_words_from_the_sentence(captioner: Captioner) -> None:
     half = Image.new("RGB", (40, 40), "red")
     half.paste((0, 0, 255), (0, 0, 20, 40))

@@ -18,6 +18,7 @@ Each arrow is one stage, loaded from a model bundle; this module only puts them 
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,8 +37,9 @@ from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordSc
 if TYPE_CHECKING:
     from sightwords.language.generate import Backend
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
 Detect = Callable[[Image], RegionScores]
 """Section 3.1, Eq. 2: the network over the grid of regions."""
@@ -136,8 +138,11 @@ class Captioner:
     ) -> Captioner:
         """The same system with other wishes: words a caption must or must not use, and the least
         precision of the detected words it may build on.
+
+        A required word that the language model does not know is an error; a forbidden one is
+        logged as a warning, since it may be misspelt.
         """
-        from sightwords.language.constraints import Constraints, wished_words
+        from sightwords.language.constraints import Constraints, idle_wish, wished_words
         from sightwords.language.generate import Generator
         from sightwords.words.offered import Offer
 
@@ -146,10 +151,13 @@ class Captioner:
         if not 0 <= min_precision <= 1:
             raise InputError(f"min_precision is {min_precision}; expected 0 to 1")
         constraints = Constraints(required=wished_words(require), forbidden=wished_words(forbid))
+        generate = self.generate.asking(constraints)
+        if idle := idle_wish(constraints.forbidden, generate.model.vocabulary):
+            log.warning("%s", idle)
         return replace(
             self,
             calibrate=replace(self.calibrate, minimum_precision=min_precision),
-            generate=self.generate.asking(constraints),
+            generate=generate,
         )
 
     def _from_regions(

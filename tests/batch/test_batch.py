@@ -281,6 +281,19 @@ def test_an_unfinished_run_is_not_forgotten(
     assert "3 were there before" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("workers", [1, 5])
+def test_a_misspelt_forbidden_word_is_named_once_for_all_processes(
+    photos: Path, tiny_bundle: Path, tmp_path: Path, workers: int
+) -> None:
+    command = [sys.executable, "-m", "sightwords", "batch", photos, "--out", tmp_path / "c.jsonl"]
+    options = ["--bundle", tiny_bundle, "--workers", workers, "--forbid", "gren,red"]
+    ended = subprocess.run(
+        [str(part) for part in (*command, *options)], check=False, capture_output=True, text=True
+    )
+    assert ended.stderr.count("never said anyway: 'gren' (did you mean 'green'?)") == 1
+    assert all("red" not in str(line["caption"]).split() for line in _lines(tmp_path / "c.jsonl"))
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no such locks there")
 def test_two_batches_do_not_write_one_journal(
     photos: Path, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -84,6 +84,15 @@ def test_wishes(folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[s
     assert "zebra" in capsys.readouterr().err
 
 
+def test_a_misspelt_forbidden_word_is_named(
+    folder: Path, tiny_bundle: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert _run(tiny_bundle, folder / "red.png", "--forbid", "dgog") == 0
+    [record] = caplog.records
+    assert record.levelname == "WARNING"  # which the command line writes to stderr
+    assert "never said anyway: 'dgog' (did you mean 'dog'?)" in record.message
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
 def test_names_of_any_bytes_on_stdin(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

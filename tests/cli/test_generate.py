@@ -83,6 +83,17 @@ def test_require_and_forbid(model: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert words.count("dog") <= 1
 
 
+def test_a_misspelt_forbidden_word_is_named(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--words", "dog", "--model", model, "--forbid", "gras", "--forbid", "zebra,a"]
+    assert _run(*arguments) == 0
+    assert capsys.readouterr().err == (
+        "sightwords: warning: forbid: not among the 5 words of the language model, so never said "
+        "anyway: 'gras' (did you mean 'grass'?), 'zebra'\n"
+    )
+
+
 def test_unmet_constraints_are_said(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--words", "dog", "--model", model, "--require", "on", "--require", "runs"]
     assert _run(*arguments, "--max-length", 1) == 0

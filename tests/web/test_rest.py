@@ -19,7 +19,7 @@ from sightwords.samples import sample_paths
 from sightwords.web.engine import Engine
 from sightwords.web.guard import HEADERS
 from sightwords.web.limits import Limits
-from sightwords.web.schema import CaptionAnswer, RankAnswer, WordsAnswer
+from sightwords.web.schema import CaptionAnswer, Captioned, RankAnswer, WordsAnswer
 from sightwords.web.serve import guarded_app
 
 JPEG = {"content-type": "image/jpeg"}
@@ -89,6 +89,19 @@ def test_wishes(client: TestClient) -> None:
     assert "red" not in ask(forbid=["red"])["caption"].split()
     assert ask(n_best=0).get("n_best", []) == []
     assert len(ask(n_best=2)["n_best"]) == 2
+
+
+def test_a_misspelt_forbidden_word_is_named_in_the_answer(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    for forbid, said in (["red"], []), (["bleu,red"], ["'bleu' (did you mean 'blue'?)"]):
+        answer = client.post("/v1/caption", params={"forbid": forbid}, files=files(picture()))
+        [found] = CaptionAnswer.model_validate(answer.json()).images
+        assert isinstance(found, Captioned)
+        assert "red" not in found.caption.split()
+        assert [warning.rpartition(": ")[2] for warning in found.warnings] == said
+    assert client.post("/v1/explain?forbid=bleu", files=files(picture())).status_code == 200
+    assert not caplog.messages  # no client's spelling fills the log
 
 
 def test_scores_are_the_sum_of_features_times_weights(client: TestClient) -> None:

@@ -55,6 +55,7 @@ def run_on_ray(
         source, images=images, slice_images=options.slice_images, on_problem=on_problem
     )
     with open_bundle(options.bundle) as bundle, connected(ray, options.address):
+        options.warn(bundle.directory)
         job = _begun(ray, options, units, bundle)
         counted = None if units[0].shard else sum(len(unit.items) for unit in units)
         kept = job.done().images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +13,12 @@ from typing import Any, Literal
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
+from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.pipeline import Captioner, load
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary
+
+log = logging.getLogger(__name__)
 
 Overwrite = Literal["never", "missing", "always"]
 
@@ -38,7 +44,15 @@ class Wishes:
     forbid: tuple[str, ...] = ()
 
     def captioner(self, bundle: Path) -> Callable[[], Captioner]:
-        """What loads the system that these captions come from; one core each."""
+        """What loads the system that these captions come from; one core each.
+
+        Forbidden words that it never says are left out: `warn` names them once, where each process
+        and each machine would name them again.
+        """
+        forbid = wished_words(self.forbid)
+        if forbid:
+            spoken = _spoken(bundle)
+            forbid = tuple(word for word in forbid if word in spoken)
         return partial(
             load,
             bundle,
@@ -46,8 +60,13 @@ class Wishes:
             n_best=max(1, self.n_best),
             min_precision=self.min_precision,
             require=self.require,
-            forbid=self.forbid,
+            forbid=forbid,
         )
+
+    def warn(self, bundle: Path) -> None:
+        """Log which forbidden words a bundle never says anyway: they may be misspelt."""
+        if self.forbid and (idle := idle_wish(wished_words(self.forbid), _spoken(bundle))):
+            log.warning("%s", idle)
 
     def settings(self, fingerprint: str) -> dict[str, Any]:
         """All that the records depend on: a run is resumed with the same only."""
@@ -144,6 +163,11 @@ class ClusterOptions(Wishes):
     def marker(self) -> str:
         """What is there when all of it is whole."""
         return self.out if self.one_file else f"{self.out.rstrip('/')}/sightwords-batch.json"
+
+
+def _spoken(bundle: Path) -> Vocabulary:
+    """The words that a bundle's sentences are made of."""
+    return load_vocabulary(bundle / "language" / "vocabulary.json")
 
 
 @dataclass(slots=True)

@@ -53,6 +53,7 @@ def run_batch(
         fingerprint = bundle.manifest.fingerprint
         # A zip is unpacked once, for all processes.
         if make is None:
+            options.warn(bundle.directory)
             make = options.captioner(bundle.directory)
         journal = _journal(options, options.settings(fingerprint))
         job = _Job(source, options, journal, progress, on_progress or (lambda _: None))

@@ -70,6 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Search, write the sentences, and say on stderr which constraints could not be met."""
     from sightwords.config import GenerationConfig
+    from sightwords.language.constraints import idle_wish
     from sightwords.language.generate import Generator
 
     if args.n_best < 1:
@@ -84,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
         _directory(args.model), config, constraints=constraints, backend="numpy"
     )
     found = generator.sentences(probs)
+    if idle := idle_wish(constraints.forbidden, generator.model.vocabulary):
+        print(f"sightwords: warning: {idle}", file=sys.stderr)
     print(_json(found) if args.json else _lines(found))
     for unmet in found.unmet:
         print(f"sightwords: warning: no sentence meets: {unmet}", file=sys.stderr)

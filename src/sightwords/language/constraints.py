@@ -23,6 +23,10 @@ from sightwords.text.vocabulary import Vocabulary
 
 BoolArray = npt.NDArray[np.bool_]
 
+ALIKE = 0.65
+"""difflib's ratio from which a word is offered for an unknown one: `dgo` and `dog` have .67,
+`hijab` and `china` .6."""
+
 
 def wished_words(words: str | Iterable[str]) -> tuple[str, ...]:
     """Words as people give them, each once: no word has a space, comma or capital.
@@ -33,6 +37,25 @@ def wished_words(words: str | Iterable[str]) -> tuple[str, ...]:
     given = [words] if isinstance(words, str) else words
     split = (re.split(r"[\s,;]+", text.lower()) for text in given)
     return tuple(dict.fromkeys(word for several in split for word in several if word))
+
+
+def idle_wish(forbidden: Iterable[str], vocabulary: Vocabulary) -> str:
+    """What to say of forbidden words that no sentence could have anyway; "" if there are none.
+
+    >>> idle_wish(["dog", "wommen", "zebra"], Vocabulary(("dog", "women"), (2, 1), 3))
+    "forbid: not among the 2 words of the language model, so never said anyway: 'wommen' \
+(did you mean 'women'?), 'zebra'"
+    """
+    never = [word for word in forbidden if word not in vocabulary]
+    if not never:
+        return ""
+    close = {word: _nearest(word, vocabulary) for word in never}
+    named = (f"{word!r} (did you mean {close[word]!r}?)" if close[word] else repr(word)
+             for word in never)  # fmt: skip
+    return (
+        f"forbid: not among the {len(vocabulary)} words of the language model, so never said "
+        f"anyway: {', '.join(named)}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +129,7 @@ def pose(
 
     A required word that was not detected joins the attributes with probability 1: the user
     stands for it. A forbidden word is no attribute. A forbidden word outside the vocabulary asks
-    for nothing; any other word outside it is an error.
+    for nothing (`idle_wish` says so); any other word outside it is an error.
 
     >>> words = Vocabulary(("a", "dog", "cat"), (3, 2, 1), 6)
     >>> problem = pose({"dog": 0.5, "a": 0.9}, words, maximum_length=5)
@@ -152,12 +175,17 @@ def _check(probs: Mapping[str, float], asked: Constraints, vocabulary: Vocabular
             raise InputError(f"the word {word!r} has probability {prob}; expected 0 to 1")
     missing = [word for word in dict.fromkeys((*probs, *asked.required)) if word not in vocabulary]
     if missing:
-        close = difflib.get_close_matches(missing[0], vocabulary.words, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "words are lower-case"
+        close = _nearest(missing[0], vocabulary)
+        hint = f"did you mean {close!r}?" if close else "words are lower-case"
         raise VocabularyError(
             f"not among the {len(vocabulary)} words of the language model: "
             f"{', '.join(map(repr, missing))}; {hint}"
         )
+
+
+def _nearest(word: str, vocabulary: Vocabulary) -> str | None:
+    close = difflib.get_close_matches(word, vocabulary.words, n=1, cutoff=ALIKE)
+    return close[0] if close else None
 
 
 def _mask(words: Iterable[str], vocabulary: Vocabulary) -> BoolArray:

@@ -14,6 +14,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from PIL import Image
@@ -22,7 +23,8 @@ from sightwords.batch.records import caption_record
 from sightwords.bundle import open_bundle
 from sightwords.errors import BundleError, SightwordsError
 from sightwords.images import decode
-from sightwords.language.constraints import wished_words
+from sightwords.language.constraints import idle_wish, wished_words
+from sightwords.language.generate import Generator
 from sightwords.pipeline import Captioner, Trace, load
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize
@@ -66,10 +68,14 @@ class Engine:
 
     def __init__(self, captioner: Captioner, dmsm: Dmsm | None, limits: Limits) -> None:
         """`dmsm` ranks sentences; without it that kind of job is refused."""
-        if not isinstance(captioner.calibrate, Offer):
+        offer, generate = captioner.calibrate, captioner.generate
+        if not isinstance(offer, Offer) or not isinstance(generate, Generator):
             raise BundleError("this captioner was put together by hand; load it from a bundle")
         self.captioner, self.dmsm, self.limits = captioner, dmsm, limits
-        self.detector: Detector = captioner.calibrate.detector
+        self.detector: Detector = offer.detector
+        self._spoken = spoken = generate.model.vocabulary
+        # All photographs of a request have the same wishes, and so do those of a moved slider.
+        self._idle_wish = lru_cache(maxsize=64)(lambda words: idle_wish(words, spoken))
         self._remembered: OrderedDict[bytes, RegionScores] = OrderedDict()
 
     @classmethod
@@ -133,7 +139,10 @@ class Engine:
             if job.kind == "rank":
                 return self._rank(job, regions)
             asked = self.captioner.asking(
-                require=job.require, forbid=job.forbid, min_precision=job.min_precision or 0.0
+                require=job.require,
+                # The others are named in the answer: no client's spelling fills the log.
+                forbid=[word for word in wished_words(job.forbid) if word in self._spoken],
+                min_precision=job.min_precision or 0.0,
             )
             trace = asked.from_regions(image, regions)
             if job.kind == "explain":
@@ -152,10 +161,12 @@ class Engine:
         caption = trace.caption
         said = {token for ranked in caption.n_best[:1] for token in ranked.hypothesis.tokens}
         wanted = wished_words(job.require)
+        idle = self._idle_wish(wished_words(job.forbid))
         document = {
             "name": job.name,
             **caption_record(caption, n_best=job.n_best),
             "unmet": [word for word in wanted if word not in said],
+            "warnings": [idle] if idle else [],
         }
         if job.detail:
             document["detail"] = detail(trace, self.detector)

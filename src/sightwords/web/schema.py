@@ -102,6 +102,9 @@ class Captioned(_Strict):
         default={}, description="A score is the sum of features times these"
     )
     unmet: list[str] = Field(description="Required words that no sentence could take in")
+    warnings: list[str] = Field(
+        description="For people: wishes that ask for nothing, such as a misspelt forbidden word"
+    )
     detail: Detail | None = None
 
 

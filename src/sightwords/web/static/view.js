@@ -13,6 +13,7 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 const two = (value) => value.toFixed(2);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const percent = (value) => `${Math.round(100 * value)} %`;
 
 export function showCaption(answer, chosen, choose) {
@@ -38,8 +39,10 @@ export function showCaption(answer, chosen, choose) {
     answer.confidence === null
       ? ""
       : `Confidence ${percent(answer.confidence)}: the chance that this is a good caption.`;
-  $("unmet").hidden = answer.unmet.length === 0;
-  $("unmet").textContent = `No sentence could take in: ${answer.unmet.join(", ")}.`;
+  const unmet = answer.unmet.length ? [`no sentence could take in: ${answer.unmet.join(", ")}`] : [];
+  const doubts = [...unmet, ...answer.warnings].map((said) => `${capital(said)}.`);
+  $("unmet").hidden = doubts.length === 0;
+  $("unmet").textContent = doubts.join(" ");
 }
 
 export function wordFacts(name, word, shown) {
