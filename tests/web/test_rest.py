@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
@@ -23,6 +26,7 @@ from sightwords.web.schema import CaptionAnswer, Captioned, RankAnswer, WordsAns
 from sightwords.web.serve import guarded_app
 
 JPEG = {"content-type": "image/jpeg"}
+Running = Callable[[Any], AbstractContextManager[str]]
 
 
 def picture(
@@ -275,10 +279,32 @@ def test_addresses_that_are_not_there(client: TestClient) -> None:
 
 
 def test_monitors_may_ask_for_heads_alone(client: TestClient) -> None:
-    for address in ("/", "/healthz"):
+    for address in (
+        "/", "/healthz", "/openapi.json", "/settings.json", "/static/app.js", "/samples/cat.jpg",
+    ):  # fmt: skip
         head, whole = client.head(address), client.get(address)
         assert (head.status_code, head.content) == (200, b"")
-        assert head.headers["content-length"] == whole.headers["content-length"]
+        assert head.headers == whole.headers
+    metrics = client.head("/metrics")  # as long as what was counted by then
+    assert (metrics.status_code, metrics.content) == (200, b"")
+    assert metrics.headers["content-type"].startswith("text/plain; version=")
+    assert client.head("/nothing").status_code == 404
+    for address in ("/v1/caption", "/v1/words", "/v1/rank", "/v1/explain"):
+        head = client.head(address)
+        assert (head.status_code, head.content) == (405, b"")
+        assert head.headers["allow"] == "POST"
+
+
+def test_heads_on_one_connection(make_engine: partial[Engine], running: Running) -> None:
+    """A real server leaves bodies out, or the next answer would begin with them."""
+    with guarded_app(make_engine, workers=0) as app, running(app) as address:
+        connection = HTTPConnection(urlsplit(address).netloc, timeout=30)
+        for path, status in ("/metrics", 200), ("/v1/words", 405), ("/nothing", 404), ("/", 200):
+            connection.request("HEAD", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (status, b"")
+            assert int(answer.headers["content-length"]) > 0
+        connection.close()
 
 
 def test_every_answer_carries_the_headers(client: TestClient) -> None:
@@ -321,6 +347,7 @@ def test_a_token(make_engine: partial[Engine]) -> None:
         assert refused.headers["www-authenticate"] == "Bearer"
         wrong = {"authorization": "Bearer secre"}
         assert client.get("/metrics", headers=wrong).status_code == 401
+        assert client.head("/metrics").status_code == 401
         right = {"authorization": "Bearer secret"}
         assert client.post("/v1/words", files=files(picture()), headers=right).status_code == 200
         assert client.get("/healthz").status_code == 200

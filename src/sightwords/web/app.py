@@ -7,6 +7,7 @@
     GET  /             the page (`page.py`)
     GET  /healthz, /metrics, /openapi.json
 
+HEAD is answered as GET is, without the body (`guard.py`).
 A request with one photograph that cannot be read is answered 422; in a request with several, the
 others are answered and that one has `error` in its place.
 """
@@ -190,7 +191,6 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
         assert isinstance(answers[0], Problem)
         return problem_response(answers[0])
 
-    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", responses={200: {"model": schema.Health}})
     async def healthz() -> Response:
         """Up, and the model is loaded."""

@@ -3,6 +3,7 @@
 - Host: a server on loopback answers only to names of loopback, so that a web page elsewhere cannot
   reach it by pointing a name of its own at 127.0.0.1 (DNS rebinding).
 - Origin: a POST that a page of another origin sends is refused.
+- HEAD: the answer of GET; the server that speaks HTTP leaves the body out.
 - Bearer token, where one is set: for everything but the page's own files and `/healthz`.
 """
 
@@ -75,7 +76,7 @@ class Guard:
             if problem is not None:
                 await send_problem(problem, answer)
             else:
-                await self.app(scope, receive, answer)
+                await self.app(_asked(scope), receive, answer)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status == 0:
@@ -106,6 +107,15 @@ class Guard:
                     401, "no_token", "send the server's token: Authorization: Bearer TOKEN"
                 )
         return None
+
+
+def _asked(scope: Scope) -> Scope:
+    """What the application sees of a request.
+
+    >>> _asked({"method": "HEAD"}), _asked({"method": "POST"})
+    ({'method': 'GET'}, {'method': 'POST'})
+    """
+    return {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
 
 
 async def send_problem(problem: Problem, send: Send) -> None:

@@ -37,7 +37,6 @@ def add_page(
         "colours": colour_scale().tolist(),
     }
 
-    @app.head("/", include_in_schema=False)  # what monitors ask
     @app.get("/", include_in_schema=False)
     async def start() -> Response:
         return _file("index.html", static["index.html"])
