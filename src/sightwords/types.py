@@ -82,7 +82,9 @@ class RegionScores:
     """(rows, columns, 4): each region's x0, y0, x1, y1 in fractions of the upright image; zeros
     where it covers padding only. None where the source of the regions does not say."""
     features: FloatArray | None = None
-    """(T, D) tokens that describe the image, for section 5; the first stands for all of it."""
+    """(T, D) tokens that describe the image, for section 5."""
+    whole_token: int = 0
+    """Which of them describes all of it, as the mean of its parts."""
     image_probs: FloatArray | None = None
     """(V,) from a network that judges the image as a whole (the Classification baseline of section
     6.2); None where the image's probability is the noisy-OR of the regions."""

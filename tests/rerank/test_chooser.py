@@ -12,7 +12,7 @@ import pytest
 
 from sightwords.errors import BundleError, InputError
 from sightwords.rerank.chooser import Chooser
-from sightwords.rerank.confidence import Confidence, confidence_features
+from sightwords.rerank.confidence import STRANGENESS, Confidence, Familiar, confidence_features
 from sightwords.rerank.features import candidates_of
 from sightwords.rerank.linear import Ranker, Stage
 from sightwords.types import (
@@ -127,6 +127,21 @@ def test_words_that_were_not_offered_count_as_doubtful() -> None:
     scores = WordScores(probs, probs)
     chooser = Chooser(ranker, vocabulary=("horse", "zebra"))
     assert chooser(some, DETECTED, scores, REGIONS).text == "a zebra"
+
+
+@pytest.mark.parametrize(("tokens", "whole"), [(1, 0), (17, 0), (17, 1), (18, 1), (5, 4)])
+def test_confidence_sees_the_token_that_the_detector_names(tokens: int, whole: int) -> None:
+    """Whatever their number: 17 may be a mean and its parts, or a class token and 16 others."""
+    confidence = Confidence(
+        (STRANGENESS,), (0.0,), (1.0,), (-1.0,), bias=0.0, slope=1.0, shift=0.0, threshold=0.9,
+        good_share=0.5, familiar=Familiar(np.array([1.0]), 0.0),
+    )  # fmt: skip
+    values = np.zeros((tokens, 1), np.float32)
+    values[whole] = 2
+    seen = RegionScores(REGIONS.region_probs, features=values, whole_token=whole)
+    chooser = Chooser(Ranker((Stage({"log_likelihood": 1.0}),)), confidence)
+    found = chooser(LIST, DETECTED, SCORES, seen).confidence
+    assert found == pytest.approx(1 / (1 + math.exp(2)))
 
 
 def test_missing_models_and_features() -> None:

@@ -73,6 +73,8 @@ def test_an_exported_detector_gives_the_same(
     detector = Detector.load(tmp_path / "detector", threads=1, calibrated=False)
     found = detector_features(detector, data.examples(tmp_path / "images"), batch_size=7)
     expected = describe_images(network, data.table())
+    assert detector.spec.whole_token == network.backbone.whole_token
+    assert found.features.whole_token == expected.features.whole_token == 0
     np.testing.assert_allclose(found.image_probs, expected.image_probs, atol=1e-4)
     np.testing.assert_allclose(
         found.features.features, expected.features.features, atol=1e-2, rtol=1e-2
@@ -82,6 +84,20 @@ def test_an_exported_detector_gives_the_same(
     detector_features(detector, [*data.examples(tmp_path / "images"), gone])
     [said] = [record.getMessage() for record in caplog.records]
     assert said.startswith("left out gone: ")
+
+
+@pytest.mark.parametrize(("said", "place"), [(None, 0), (0, 0), (1, 1)])
+def test_the_token_of_the_whole_image_is_kept(tmp_path: Path, said: int | None, place: int) -> None:
+    """Seventeen tokens: a mean and its parts, unless the detector says another."""
+    values = np.arange(2 * 17, dtype=np.float16).reshape(2, 17, 1)
+    ImageFeatures(("1", "2"), values, whole_token=said).save(tmp_path / "features.npz")
+    found = ImageFeatures.load(tmp_path / "features.npz")
+    assert found.whole_token == said
+    assert found.whole(1).tolist() == [17 + place]
+    parts = [found.select(["2"]), found.select(["1"])]
+    assert merged(parts).whole(0).tolist() == [17 + place]
+    with pytest.raises(InputError, match="cannot be merged"):
+        merged([parts[0], ImageFeatures(("3",), values[:1], whole_token=16)])
 
 
 def test_features_survive_the_file(tmp_path: Path) -> None:
@@ -109,6 +125,11 @@ def test_features_survive_the_file(tmp_path: Path) -> None:
 def test_bad_features_are_refused(ids: tuple[str, ...], values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ImageFeatures(ids, values.astype(np.float16))
+
+
+def test_a_token_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="token 2 is none of the 2 of each image"):
+        ImageFeatures(("1",), np.zeros((1, 2, 3), np.float16), whole_token=2)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

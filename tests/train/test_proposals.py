@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 
 from sightwords.config import Config, WordsConfig  # noqa: E402
 from sightwords.errors import BundleError, ConfigError, InputError  # noqa: E402
-from sightwords.rerank.confidence import describing_token  # noqa: E402
 from sightwords.train.augment import network_input  # noqa: E402
 from sightwords.train.backbones import BACKBONES, build_backbone  # noqa: E402
 from sightwords.train.detector import new_network  # noqa: E402
@@ -122,8 +121,8 @@ def test_a_box_that_is_not_there_changes_nothing(box_net: Any) -> None:
     assert many.region_logits[:, 2:].max() < -20
     assert torch.equal(network(images).region_logits, few.region_logits[:, :1])
     # What describes the image as a whole is the mean of the map, not that of a corner.
-    mean = network.backbone.feature_map(images).mean(dim=(2, 3))[0].detach().numpy()
-    np.testing.assert_array_equal(describing_token(few.features[0].detach().numpy()), mean)
+    mean = network.backbone.feature_map(images).mean(dim=(2, 3))
+    assert torch.equal(few.features[:, 0], mean)
 
 
 def test_boxes_lie_on_the_part_of_the_canvas_that_the_photograph_fills() -> None:
@@ -210,6 +209,7 @@ def test_the_exported_detector_agrees(
         network, data.table(), boxes_of(proposals, [str(i) for i in range(6)], limit=3)
     )
     detector = ProposalDetector.over(tmp_path, proposals, threads=1, calibrated=False)
+    assert detector.spec.whole_token == 0
     for row, pixels in enumerate(data.pixels):
         regions = detector(Image.fromarray(pixels), name=str(row))
         assert regions.region_probs.shape == (1 + min(3, len(proposals[str(row)])), 1, 4)

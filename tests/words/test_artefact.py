@@ -30,6 +30,25 @@ def test_round_trip(colour_detector: Path) -> None:
     assert (colour_detector / "detector.json").read_bytes() == before
 
 
+def test_which_token_describes_the_image_is_kept_where_it_is_said(colour_detector: Path) -> None:
+    path = colour_detector / "detector.json"
+    assert "whole_token" not in json.loads(path.read_text())  # as in files before there was one
+    assert DetectorSpec.load(colour_detector).whole_token is None
+    _edit(path, whole_token=0)
+    spec = DetectorSpec.load(colour_detector)
+    assert spec.whole_token == 0
+    spec.save(colour_detector)
+    assert DetectorSpec.load(colour_detector) == spec
+    assert Detector.load(colour_detector)(Image.new("RGB", (9, 9))).whole_token == 0
+
+
+@pytest.mark.parametrize("place", [1, -1])
+def test_a_token_that_is_not_there_is_refused(colour_detector: Path, place: int) -> None:
+    _edit(colour_detector / "detector.json", whole_token=place)
+    with pytest.raises(BundleError, match=f"have 1 tokens .* token {place} describes the image"):
+        Detector.load(colour_detector)
+
+
 def test_regions_of_both_kinds() -> None:
     patches = DetectorSpec(
         backbone="vit",
@@ -63,6 +82,7 @@ def test_regions_of_both_kinds() -> None:
         ({"pooling": "mean"}, "pooling is 'mean'; expected one of noisy_or, whole_image"),
         ({"words": 0}, "words is 0; expected at least 1"),
         ({"words": True}, "words is True; expected a whole number"),
+        ({"whole_token": "1"}, "whole_token is '1'; expected a whole number"),
         ({"grid": None}, "grid is None; expected an object"),
         ({"grid": {"rows": 4}}, "grid: columns is missing; expected a whole number"),
         ({"network_sha256": "0" * 64}, r"network.onnx: its SHA-256 sum is \w{12}\.\.\., detector"),

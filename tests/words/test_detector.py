@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,24 @@ def test_regions_are_eq_2(colour_detector: Path) -> None:
     assert regions.features is not None
     np.testing.assert_allclose(regions.features, [[1, 0, 0]], atol=1e-6)
     assert regions.image_probs is None
+
+
+@pytest.mark.parametrize(("said", "tokens", "place"), [
+    (None, 1, 0), (None, 17, 0), (None, 18, 1), (1, 17, 1), (0, 18, 0), (4, 5, 4),
+])  # fmt: skip
+def test_the_token_of_the_whole_image_is_the_one_that_the_file_names(
+    colour_detector: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: int | None,
+    tokens: int,
+    place: int,
+) -> None:
+    detector = Detector.load(colour_detector, threads=1)
+    detector.spec = replace(detector.spec, whole_token=said)
+    outputs = detector.network.run({"image": np.zeros((1, 3, 16, 16), np.float32)})
+    outputs["features"] = np.repeat(outputs["features"], tokens, axis=1)
+    monkeypatch.setattr(detector.network, "run", lambda *_, **__: outputs)
+    assert detector(Image.new("RGB", (20, 20), RED)).whole_token == place
 
 
 def test_pooling_is_eq_1(colour_detector: Path) -> None:

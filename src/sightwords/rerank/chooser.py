@@ -116,7 +116,7 @@ class Chooser:
         ranking = self.ranker.rank(candidates, self._given(m_best, detected, regions))
         best = m_best.hypotheses[int(ranking.order[0])]
         confidence = (
-            self.confidence(confidence_features(candidates, ranking), regions.features)
+            self.confidence(confidence_features(candidates, ranking), _whole(regions))
             if self.confidence
             else math.nan
         )
@@ -172,6 +172,11 @@ def _present(features: FloatArray | None) -> FloatArray:
             "needs them; use a detector exported with features, or weights of Table 2 without dmsm"
         )
     return features
+
+
+def _whole(regions: RegionScores) -> FloatArray | None:
+    """(D,) what describes the image as a whole."""
+    return None if regions.features is None else regions.features[regions.whole_token]
 
 
 def _shown(best: Hypothesis, detected: DetectedWords) -> tuple[CaptionWord, ...]:

@@ -43,8 +43,6 @@ SHRINK = 0.1
 """What is added to variances, in shares of their mean: there are few images of nothing."""
 USUAL = 0.98
 """The share of the photographs of the fit that are not strange at all."""
-PARTS = 16
-"""Tokens of an image's parts, 4 x 4, behind those of the whole (`train.backbones.base.tiles`)."""
 LIMIT = 5.0
 """Standardised features are cut off here, so that an odd image cannot make the sum run away."""
 
@@ -106,19 +104,6 @@ class Familiar:
         return np.asarray(np.maximum(tokens @ self.direction - self.limit, 0))
 
 
-def describing_token(features: FloatArray) -> FloatArray:
-    """(T, D) -> (D,) of the whole image: the mean of its parts, or the only token there is.
-
-    A ViT has its class token first, then that mean; other networks begin with the mean.
-
-    >>> [int(describing_token(np.arange(count)[:, None])[0]) for count in (1, 17, 18)]
-    [0, 0, 1]
-    """
-    place = 0 if len(features) in (1, 1 + PARTS) else 1
-    token: FloatArray = features[place]
-    return token
-
-
 @dataclass(frozen=True)
 class Confidence:
     """A fitted probability; call it with the features of one choice."""
@@ -141,9 +126,12 @@ class Confidence:
     """Where the fit knew the images' features, and images that show nothing."""
 
     def __call__(self, features: Mapping[str, float], image: FloatArray | None = None) -> float:
-        """The probability that the caption is good; `image` (T, D) is what the network says."""
+        """The probability that the caption is good.
+
+        `image` (D,) is the token by which the detector's network describes the whole image.
+        """
         if self.familiar is not None and image is not None:
-            strange = self.familiar.strangeness(describing_token(image)[None])
+            strange = self.familiar.strangeness(image[None])
             features = {**features, STRANGENESS: float(strange[0])}
         missing = [name for name in self.names if name not in features]
         if missing:

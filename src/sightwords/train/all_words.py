@@ -21,7 +21,7 @@ from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.text.written import written_forms
 from sightwords.train.all_split import Figures, Split, Work, learning_examples, rerank_examples
 from sightwords.train.calibration import calibrate_detector
-from sightwords.train.image_features import ImageFeatures, detector_features
+from sightwords.train.image_features import detector_features
 from sightwords.train.sources import reported
 from sightwords.words.detector import Detector
 
@@ -139,7 +139,7 @@ def features_stage(job: Work) -> Figures:
     )
     for name, found in (("learned", learned), ("rerank", judged)):
         ids = tuple(canonical_id(i) for i in found.features.ids)
-        ImageFeatures(ids, found.features.features).save(job.folder / f"{name}-features.npz")
+        replace(found.features, ids=ids).save(job.folder / f"{name}-features.npz")
     calibration = {canonical_id(name) for name in split.calibration}
     rows = [r for r, i in enumerate(learned.features.ids) if canonical_id(i) in calibration]
     _save_scores(

@@ -56,7 +56,7 @@ class Choices:
     hypotheses: npt.NDArray[np.int64]
     """(N,) the chosen sentence of each image, among all of the lists."""
     tokens: npt.NDArray[np.float32] | None = None
-    """(N, D) what describes each image as a whole (`rerank.confidence.describing_token`)."""
+    """(N, D) what describes each image as a whole (`ImageFeatures.whole`)."""
 
     def beside(self, familiar: Familiar) -> Choices:
         """With a column for the strangeness of each image."""

@@ -94,6 +94,7 @@ def detector_spec(network: WordNetwork, config: Config) -> DetectorSpec:
         input=network.backbone.input,
         grid=network.backbone.grid,
         words=network.head.out_features,
+        whole_token=network.backbone.whole_token,
     )
 
 

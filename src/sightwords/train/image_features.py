@@ -22,6 +22,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.images import decode
 from sightwords.types import Example, FloatArray
+from sightwords.words.artefact import usual_whole_token
 from sightwords.words.detector import Detector, pool
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class ImageFeatures:
     """(N, T, D)."""
     mirrored: HalfArray | None = None
     """(N, T, D) of each image seen in a mirror, where training wants both."""
+    whole_token: int | None = None
+    """Which token describes the image as a whole; None: the detector did not say."""
     places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,13 +86,26 @@ class ImageFeatures:
             tuple(self.ids[row] for row in rows),
             self.features[rows],
             None if self.mirrored is None else self.mirrored[rows],
+            self.whole_token,
         )
+
+    def whole(self, row: int) -> FloatArray:
+        """(D,) what describes one image as a whole."""
+        return np.asarray(self.features[row, self.whole_place], dtype=np.float32)
+
+    @property
+    def whole_place(self) -> int:
+        """`whole_token`, or the usual one."""
+        said = self.whole_token
+        return usual_whole_token(self.features.shape[1]) if said is None else said
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `.npz`, whole or not at all; not compressed, since features hardly shrink."""
         arrays = {"ids": np.array(self.ids), "features": self.features}
         if self.mirrored is not None:
             arrays["mirrored"] = self.mirrored
+        if self.whole_token is not None:
+            arrays["whole_token"] = np.array(self.whole_token)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
@@ -100,11 +116,12 @@ class ImageFeatures:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             ids = tuple(map(str, arrays["ids"]))
-            mirrored = arrays.get("mirrored")
+            mirrored, place = arrays.get("mirrored"), arrays.get("whole_token")
             return cls(
                 ids,
                 arrays["features"].astype(np.float16, copy=False),
                 None if mirrored is None else mirrored.astype(np.float16, copy=False),
+                None if place is None else int(place.item()),
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
@@ -158,7 +175,10 @@ def describe_images(
             if progress:
                 progress(min(start + batch_size, len(table)))
     features = ImageFeatures(
-        table.ids, np.concatenate(plain), np.concatenate(flipped) if mirrored else None
+        table.ids,
+        np.concatenate(plain),
+        np.concatenate(flipped) if mirrored else None,
+        network.backbone.whole_token,
     )
     return Described(np.concatenate(scores), features)
 
@@ -178,6 +198,7 @@ def detector_features(
     ids: list[str] = []
     scores: list[FloatArray] = []
     features: list[HalfArray] = []
+    place: int | None = None
     group = []
     for example in chain(examples, [None]):
         if example is not None and example.image is not None:
@@ -193,12 +214,14 @@ def detector_features(
                 ids.append(name)
                 scores.append(pool(regions).image_probs)
                 features.append(_half(regions.features[None])[0])
+                place = regions.whole_token
             group = []
             if progress:
                 progress(len(ids))
     if not ids:
         raise InputError("no image could be decoded, so there are no features; check the corpus")
-    return Described(np.stack(scores), ImageFeatures(tuple(ids), np.stack(features)))
+    found = ImageFeatures(tuple(ids), np.stack(features), whole_token=place)
+    return Described(np.stack(scores), found)
 
 
 def merged(parts: Iterable[ImageFeatures]) -> ImageFeatures:
@@ -210,16 +233,18 @@ def merged(parts: Iterable[ImageFeatures]) -> ImageFeatures:
     """
     several = list(parts)
     shapes = {part.shape for part in several}
-    if len(shapes) != 1:
+    places = {part.whole_place for part in several}
+    if len(shapes) != 1 or len(places) != 1:
         raise InputError(
-            f"features of the shapes {sorted(shapes)} cannot be merged; "
-            "compute all with one detector"
+            f"features of the shapes {sorted(shapes)}, the whole image in their tokens "
+            f"{sorted(places)}, cannot be merged; compute all with one detector"
         )
     mirrors = [part.mirrored for part in several if part.mirrored is not None]
     return ImageFeatures(
         tuple(name for part in several for name in part.ids),
         np.concatenate([part.features for part in several]),
         np.concatenate(mirrors) if len(mirrors) == len(several) else None,
+        places.pop(),
     )
 
 
@@ -248,6 +273,8 @@ def _check(found: ImageFeatures) -> None:
             f"features of shape {shape} for {len(found.ids)} images; expected (images, tokens, "
             "units)"
         )
+    if not 0 <= (found.whole_token or 0) < shape[1]:
+        raise InputError(f"token {found.whole_token} is none of the {shape[1]} of each image")
     if found.mirrored is not None and found.mirrored.shape != shape:
         raise InputError(f"mirrored features are {found.mirrored.shape}, the others {shape}")
     if len(set(found.ids)) != len(found.ids):

@@ -210,7 +210,7 @@ class _Run:
             self.report("images", len(names))
         if not names:
             raise CorpusError("no image to tune on could be read; see the warnings")
-        found = ImageFeatures(tuple(names), np.stack(features))
+        found = ImageFeatures(tuple(names), np.stack(features), whole_token=regions.whole_token)
         return Seen(names, splits, captions, np.stack(probs), found)
 
     def lists(self, seen: Seen) -> Lists:

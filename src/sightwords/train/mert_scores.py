@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.rerank.confidence import describing_token
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.grounded import Grounded
 from sightwords.train.image_features import ImageFeatures
@@ -58,7 +57,7 @@ def grounded_scores(
 def image_tokens(lists: Lists, features: ImageFeatures) -> Values:
     """(N, D) what describes each image of the lists as a whole."""
     rows = features.rows(lists.ids.tolist()).tolist()
-    return np.stack([describing_token(features.features[row].astype(np.float32)) for row in rows])
+    return np.stack([features.whole(row) for row in rows])
 
 
 class Remembered:

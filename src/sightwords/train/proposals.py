@@ -214,6 +214,7 @@ def export_boxes(
         # Boxes are a column of regions; where they lie, the proposals say.
         grid=GridSpec(rows=count, columns=1, window=1, stride=1, canvas=count),
         words=len(vocabulary),
+        whole_token=0,  # of any backbone: `BoxNetwork` begins with the mean of its map
     ).save(folder)
     return Export(folder, (folder / NETWORK_NAME).stat().st_size, difference)
 

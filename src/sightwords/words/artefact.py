@@ -101,6 +101,9 @@ class DetectorSpec:
     vocabulary_sha256: str = ""
     """Of the file; filled in by `save`."""
     network_sha256: str = ""
+    whole_token: int | None = None
+    """Which of the T tokens of `features` describes the image as a whole, as the mean of its
+    parts. None: the file is older than that, see `usual_whole_token`."""
 
     def regions(self, width: int, height: int) -> RegionBoxes:
         """Where the regions lie in an upright image of this size."""
@@ -131,7 +134,8 @@ class DetectorSpec:
             vocabulary_sha256=sha256_of(folder / VOCABULARY_NAME),
             network_sha256=sha256_of(folder / NETWORK_NAME),
         )
-        document = {"format": FORMAT, **asdict(sealed)}
+        said = {key: value for key, value in asdict(sealed).items() if value is not None}
+        document = {"format": FORMAT, **said}
         write_text(folder / DETECTOR_NAME, json.dumps(document, indent=1) + "\n")
         return sealed
 
@@ -145,6 +149,18 @@ class DetectorSpec:
             _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256, path)
             _compare_sum(folder / NETWORK_NAME, spec.network_sha256, path)
         return spec
+
+
+def usual_whole_token(tokens: int) -> int:
+    """`whole_token` of detectors of T tokens that do not say it themselves.
+
+    Among those a ViT has its class token before the mean and 4 x 4 parts; networks of one token, or
+    of a mean and its parts, begin with the mean.
+
+    >>> [usual_whole_token(tokens) for tokens in (1, 17, 18)]
+    [0, 0, 1]
+    """
+    return 0 if tokens in (1, 17) else 1
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -168,6 +184,7 @@ def _detector(reader: Reader) -> DetectorSpec:
         words=reader.count("words"),
         vocabulary_sha256=reader.take("vocabulary_sha256", str),
         network_sha256=reader.take("network_sha256", str),
+        whole_token=reader.take("whole_token", int) if "whole_token" in reader.values else None,
     )
 
 

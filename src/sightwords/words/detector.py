@@ -34,7 +34,13 @@ from sightwords.types import (
     RegionScores,
     WordScores,
 )
-from sightwords.words.artefact import DEFAULT_DETECTOR, NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
+from sightwords.words.artefact import (
+    DEFAULT_DETECTOR,
+    NETWORK_NAME,
+    VOCABULARY_NAME,
+    DetectorSpec,
+    usual_whole_token,
+)
 from sightwords.words.calibration import Calibration, choose_words
 from sightwords.words.noisy_or import noisy_or, sigmoid
 from sightwords.words.place import places
@@ -105,6 +111,7 @@ class Detector:
                 region_probs=sigmoid(outputs["region_logits"][i]),
                 corners=self.spec.regions(*image.size).corners.astype(np.float32),
                 features=outputs["features"][i],
+                whole_token=self._whole_token(outputs["features"]),
                 image_probs=(
                     sigmoid(outputs["image_logits"][i]) if "image_logits" in outputs else None
                 ),
@@ -112,6 +119,11 @@ class Detector:
             )
             for i, image in enumerate(images)
         ]
+
+    def _whole_token(self, features: FloatArray) -> int:
+        """As `detector.json` says; of (B, T, D)."""
+        said = self.spec.whole_token
+        return usual_whole_token(features.shape[1]) if said is None else said
 
     def _patches(
         self, outputs: dict[str, FloatArray], i: int, size: tuple[int, int]
@@ -224,6 +236,12 @@ def _check_parts(detector: Detector) -> None:
     _check_shape(network, "image", network.inputs, (None, 3, size, size))
     for name, shape in expected.items():
         _check_shape(network, name, network.outputs, shape)
+    tokens, whole = network.outputs["features"][1], spec.whole_token or 0
+    if not 0 <= whole < (tokens or whole + 1):
+        raise BundleError(
+            f"{network.name}: features have {tokens} tokens and detector.json says that token "
+            f"{whole} describes the image; expected 0 to {(tokens or 1) - 1}: copy both again"
+        )
     _check_words("the vocabulary", len(detector.vocabulary), words, network.name)
     if detector.calibration is not None:
         _check_words("the calibration", len(detector.calibration), words, network.name)

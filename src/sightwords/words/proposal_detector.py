@@ -70,6 +70,7 @@ class ProposalDetector(Detector):
             region_probs=sigmoid(outputs["region_logits"][0]),
             corners=boxes[:, None],
             features=outputs["features"][0],
+            whole_token=self._whole_token(outputs["features"]),
         )
 
     def _boxes(self, image: Image.Image, name: str) -> Sequence[Box]:

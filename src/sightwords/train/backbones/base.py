@@ -37,6 +37,8 @@ class Backbone(nn.Module):
     """C, the length of a region's features."""
     whole_dim: int
     """Length of what the whole-image baseline sees."""
+    whole_token: int = 0
+    """Which token of `features` is the mean over the image."""
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """(B, 3, S, S) normalised -> regions (B, rows, columns, C), features (B, T, D)."""

@@ -29,6 +29,8 @@ ALIASES = (
 class DinoV2(Backbone):
     """DINOv2 ViT: any size that transformers can load, at any input size in whole patches."""
 
+    whole_token = 1  # behind the class token
+
     def __init__(
         self, *, weights: str | None, size_px: int = 224, drop_path: float = 0.0, grid: int = 12
     ) -> None:
