@@ -204,6 +204,46 @@ def test_what_is_not_there_is_said_before_anything_runs(
     assert not (folder / "out.training").exists()
 
 
+@pytest.mark.parametrize(
+    ("start", "backbone", "refused"),
+    [
+        ("", "dinov2-vits14", True),
+        ("", "vgg16", True),
+        ("", "efficientnet-lite2", False),  # its package has weights
+        ('weights = "random"', "dinov2-vits14", False),
+        ('weights = "facebook/dinov2-small"', "dinov2-vits14", False),
+        ('base = "{folder}/base"', "dinov2-vits14", False),
+    ],
+)
+def test_random_numbers_must_be_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, start: str, backbone: str, refused: bool
+) -> None:
+    """Hours are spent on what a line of settings would have made good."""
+
+    def begin(*_: Any, **__: Any) -> None:
+        raise InterruptedError("it begins")
+
+    monkeypatch.setattr("sightwords.train.all.run_stages", begin)
+    train = f'[data]\ntrain = ["{folder.as_posix()}/photos.csv"]\n{start}\n'
+    settings = f'{train}[words]\nbackbone = "{backbone}"\n'
+    (folder / "mine.toml").write_text(settings.format(folder=folder.as_posix()), encoding="utf-8")
+    expected: type[Exception]
+    expected, said = InterruptedError, "it begins"
+    if refused:
+        expected, said = ConfigError, 'would start from random .* base = "default" .* = "random"'
+    with pytest.raises(expected, match=said):
+        train_all(load_recipe(folder / "mine.toml"), folder / "out")
+
+
+def test_random_numbers_are_no_file_of_weights(folder: Path) -> None:
+    plain = load_recipe(folder / "mine.toml")
+    recipe = replace(plain, data=replace(plain.data, weights="random"))
+    assert recipe.weights is None
+    [stage] = [stage for stage in STAGES if stage.name == "detector"]
+    needed = dict.fromkeys(stage.needs, "")
+    assert key_of(stage, recipe, needed) == key_of(stage, plain, needed)
+
+
 def test_what_is_not_learned_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     manifest = folder / "photos.csv"
     header, *lines = manifest.read_text("utf-8").splitlines()

@@ -17,7 +17,7 @@ from pathlib import Path
 from sightwords.corpus import open_corpus
 from sightwords.errors import BundleError, ConfigError
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.train.all_config import Recipe
+from sightwords.train.all_config import RANDOM, Recipe
 from sightwords.train.all_grounded import grounded_stage
 from sightwords.train.all_language import detections_stage, language_stage
 from sightwords.train.all_rerank import (
@@ -124,6 +124,7 @@ def train_all(
 
 def _check_inputs(recipe: Recipe) -> None:
     """Find what is not there now, not when its stage comes an hour later."""
+    _check_start(recipe)
     for sources in (recipe.data.train, recipe.data.validation, recipe.data.text):
         if sources:
             open_corpus(sources)
@@ -134,6 +135,27 @@ def _check_inputs(recipe: Recipe) -> None:
             f"language_base: {base} holds no language model (language.npz); name a directory of "
             "'sightwords train language', the language/ of a bundle, or \"default\""
         )
+
+
+def _check_start(recipe: Recipe) -> None:
+    """Hours on a network that starts from nothing must be asked for by name."""
+    if recipe.base is not None or recipe.data.weights:
+        return
+    from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS
+
+    name = recipe.config.words.backbone
+    if name in RANDOM_WITHOUT_WEIGHTS:
+        raise ConfigError(
+            f"data: names neither base nor weights, so that {name} would start from random numbers "
+            "and learn to see from these photographs alone: expect poor captions after hours; give "
+            'base = "default" (the network inside the package, a CPU will do) or weights = '
+            f'"{_PRETRAINED.get(name, "FILE")}" (pretrained; on a GPU) or, if you mean it, '
+            f'weights = "{RANDOM}"'
+        )
+
+
+_PRETRAINED = {"dinov2-vits14": "facebook/dinov2-small"}
+"""A good start for a backbone, where the hub has one in its form."""
 
 
 def _agreeing(recipe: Recipe) -> Recipe:
@@ -166,11 +188,11 @@ def _base_key(recipe: Recipe) -> str:
 
 def _weights_key(recipe: Recipe) -> str:
     """The pretrained weights, by their sum."""
-    if not recipe.data.weights:
+    if recipe.weights is None:
         return ""
     from sightwords.train.checkpoint import weights_sum  # needs torch, as such a training does
 
-    return weights_sum(recipe.data.weights)
+    return weights_sum(recipe.weights)
 
 
 def _language_key(recipe: Recipe) -> str:

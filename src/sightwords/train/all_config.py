@@ -25,6 +25,9 @@ from sightwords.settings import from_mapping, read_toml
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR
 
+RANDOM = "random"
+"""What `weights` says where a network is to start from random numbers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -40,7 +43,8 @@ class DataConfig:
     """A detector directory whose network stays as it is under a new last layer, `default` for
     the one inside the package; empty: the network itself is trained."""
     weights: str = ""
-    """Pretrained weights of the backbone, where the network itself is trained."""
+    """Pretrained weights of the backbone, where the network itself is trained: a file, a folder or
+    a hub id. A backbone that has none of its own needs them, or `random`: to start from nothing."""
     held_out_share: float = 0.25
     """At most this share of the images is held out; `held_out_images` of [calibration] at most."""
     language_words: int = 4000
@@ -90,6 +94,11 @@ class Recipe:
         if not self.data.base:
             return None
         return DEFAULT_DETECTOR if self.data.base == "default" else Path(self.data.base)
+
+    @property
+    def weights(self) -> str | None:
+        """The pretrained weights of the backbone; None: what it starts with by itself."""
+        return None if self.data.weights in ("", RANDOM) else self.data.weights
 
     @property
     def language_base(self) -> Path | None:

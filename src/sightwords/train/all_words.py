@@ -90,7 +90,7 @@ def detector_stage(job: Work) -> Figures:
         recipe.data.train,
         recipe.config,
         job.folder / "float32",
-        weights=recipe.data.weights or None,
+        weights=recipe.weights,
         vocabulary=vocabulary,
         device=recipe.device,
         cache=job.cache,
