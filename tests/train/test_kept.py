@@ -25,6 +25,7 @@ from sightwords.errors import ConfigError  # noqa: E402
 from sightwords.settings import to_toml  # noqa: E402
 from sightwords.train import kept as keeping  # noqa: E402
 from sightwords.train import stream as streams  # noqa: E402
+from sightwords.train.canvas import canvas  # noqa: E402
 from sightwords.train.kept import Kept  # noqa: E402
 from sightwords.train.stream import Lanes, ShardStream  # noqa: E402
 from sightwords.train.stream_index import shard_index  # noqa: E402
@@ -67,7 +68,7 @@ def _equal(one: list[Any], other: list[Any]) -> bool:
 def _decoding(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the images that are decoded from now on, in this process."""
     seen: list[str] = []
-    draw = streams.canvas
+    draw = canvas
 
     def noted(example: Any, **options: Any) -> Any:
         seen.append(example.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError, InputError  # noqa: E402
+from sightwords.train import loop as loops  # noqa: E402
 from sightwords.train.checkpoint import weights_sum  # noqa: E402
 from sightwords.train.detector import load_weights, new_network, save_weights  # noqa: E402
 from sightwords.train.labels import caption_targets  # noqa: E402
@@ -129,6 +131,33 @@ def test_a_run_killed_at_any_step_ends_the_same(
     resumed = _train(lively, made, progress=lambda r: steps.append(r.step), **options).state_dict()
     assert steps == list(range(kill_at, 7))  # the step that was under way is done again
     assert all(torch.equal(unbroken[name], resumed[name]) for name in unbroken)
+
+
+@pytest.mark.usefixtures("tiny_net")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_that_is_told_once_learns_the_same(
+    squares: Any, lively: WordsConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With CUDA graphs and without: the same crops, dropout and losses."""
+    config = replace(lively, epochs=12)
+
+    def losses() -> list[float]:
+        found: list[float] = []
+        _train(
+            config,
+            squares(40),
+            device="cuda",
+            compile_network=True,
+            progress=lambda r: found.append(r.loss),
+            report_every=1,
+        )
+        return found
+
+    with_graphs = losses()
+    plain = partial(loops.wrapped, graphs=False)
+    monkeypatch.setattr(loops, "wrapped", lambda network, graphs, **rest: plain(network, **rest))
+    np.testing.assert_allclose(with_graphs, losses(), rtol=1e-3)
+    assert len(with_graphs) == 24
 
 
 @pytest.mark.usefixtures("tiny_net")
