@@ -18,6 +18,7 @@ from sightwords.train import loop as loops  # noqa: E402
 from sightwords.train.checkpoint import weights_sum  # noqa: E402
 from sightwords.train.detector import load_weights, new_network, save_weights  # noqa: E402
 from sightwords.train.labels import caption_targets  # noqa: E402
+from sightwords.train.processes import wrapped  # noqa: E402
 from sightwords.train.validation import validate  # noqa: E402
 from sightwords.train.words import (  # noqa: E402
     CHECKPOINT_NAME,
@@ -154,7 +155,7 @@ def test_a_gpu_that_is_told_once_learns_the_same(
         return found
 
     with_graphs = losses()
-    plain = partial(loops.wrapped, graphs=False)
+    plain = partial(wrapped, graphs=False)
     monkeypatch.setattr(loops, "wrapped", lambda network, graphs, **rest: plain(network, **rest))
     np.testing.assert_allclose(with_graphs, losses(), rtol=1e-3)
     assert len(with_graphs) == 24
