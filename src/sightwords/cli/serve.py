@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("--max-images", 16, int, "photographs in one request"),
         ("--max-seconds", 30, float, "from a request to its answer"),
         ("--queue", 64, int, "photographs that may wait; further ones are answered 503"),
-        ("--batch", 4, int, "photographs that go through the network together"),
+        ("--batch", 4, int, "photographs that a worker takes at a time"),
     ):
         parser.add_argument(
             option, type=unit, default=default, metavar="N", help=f"{text} (default: {default})"

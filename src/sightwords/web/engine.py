@@ -1,8 +1,8 @@
 """What a worker does: photographs and wishes -> answers that can go out as JSON.
 
-`Engine.answers` takes the photographs that wait together through the network together; all
-that follows is done one by one. It remembers the word scores of the last few photographs by the
-SHA-256 sum of their bytes, never a pixel of them, so that moving a slider costs no network run.
+`Engine.answers` takes photographs one by one, so that an answer does not depend on whose photograph
+was asked about beside it. It remembers the word scores of the last few photographs by the SHA-256
+sum of their bytes, never a pixel of them, so that moving a slider costs no network run.
 """
 
 from __future__ import annotations
@@ -95,28 +95,23 @@ class Engine:
 
     def answers(self, jobs: Sequence[Job]) -> Iterator[Value | Problem]:
         """One for each job, in order, each as soon as it is there."""
-        for job, seen in zip(jobs, self._look(jobs), strict=True):
+        for job in jobs:
+            seen = self._look(job)
             yield seen if isinstance(seen, Problem) else self._answer(job, *seen)
 
-    def _look(self, jobs: Sequence[Job]) -> list[Seen | Problem]:
-        """Upright images with their word scores; the network runs once for all new ones."""
-        images = [self._decode(job) for job in jobs]
-        sums = [hashlib.sha256(job.data).digest() for job in jobs]
-        fresh: dict[bytes, Image.Image] = {}
-        for key, image in zip(sums, images, strict=True):
-            if key not in self._remembered and isinstance(image, Image.Image):
-                fresh[key] = image
+    def _look(self, job: Job) -> Seen | Problem:
+        """The upright image with its word scores; the network runs if it is a new one."""
+        image = self._decode(job)
+        if isinstance(image, Problem):
+            return image
+        key = hashlib.sha256(job.data).digest()
         try:
-            found = dict(zip(fresh, self.detector.batch(list(fresh.values())), strict=True))
+            regions = self._remembered.get(key) or self.detector(image)
         except SightwordsError:
             log.exception("the network failed")
-            return [BROKEN for _ in jobs]
-        known = {key: self._remembered[key] for key in sums if key in self._remembered} | found
-        self._remember(known)
-        return [
-            image if isinstance(image, Problem) else (image, known[key])
-            for image, key in zip(images, sums, strict=True)
-        ]
+            return BROKEN
+        self._remember(key, regions)
+        return image, regions
 
     def _decode(self, job: Job) -> Image.Image | Problem:
         try:
@@ -125,10 +120,9 @@ class Engine:
         except SightwordsError as error:
             return problem_of(error)
 
-    def _remember(self, known: dict[bytes, RegionScores]) -> None:
-        for key, regions in known.items():
-            self._remembered[key] = regions
-            self._remembered.move_to_end(key)
+    def _remember(self, key: bytes, regions: RegionScores) -> None:
+        self._remembered[key] = regions
+        self._remembered.move_to_end(key)
         while len(self._remembered) > self.limits.remembered:
             self._remembered.popitem(last=False)
 

@@ -34,7 +34,7 @@ class Limits:
     held_bytes: int = 256 * MEGABYTE
     """Of all requests that are being read or wait; further ones are answered 503."""
     batch: int = 4
-    """Photographs that go through the network together, where so many wait."""
+    """Photographs that a worker takes at a time, where so many wait."""
     remembered: int = 16
     """Photographs whose word scores (not pixels) a worker keeps, so that other wishes for the same
     photograph are answered at once."""

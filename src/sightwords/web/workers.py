@@ -3,7 +3,7 @@
 Each worker is a process of its own with the whole system on one thread, as in `batch`: Python runs
 one thread at a time, and a file that makes a decoder crash or hang must cost one answer, not the
 server. A worker that is free takes its share of what waits, up to `limits.batch` photographs, and
-one run of the network serves them all. `workers=0` works in a thread of this process, for tests.
+answers them one by one. `workers=0` works in a thread of this process, for tests.
 """
 
 from __future__ import annotations
