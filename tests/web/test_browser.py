@@ -267,6 +267,21 @@ def test_rivals_add_up(watched: Watched) -> None:
     assert sum(products) == pytest.approx(total, abs=0.01)
 
 
+def test_captions_are_announced(watched: Watched) -> None:
+    """To screen readers, by a text of its own: that of the caption consists of buttons."""
+    page, said = watched.page, watched.page.locator("[role=status]", has_text=".png: ")
+    upload(page, one=picture("red", "red"), two=picture("blue", "blue"))
+    text = captioned(page)
+    assert (said.text_content() or "").startswith(f"one.png: {text}.")
+    page.locator('#strip img[alt*="blue"]').wait_for()
+    page.locator("#strip button").nth(1).click()
+    assert said.count() == 0  # the button has said it
+    page.fill("#forbid", "blue")
+    page.keyboard.press("Enter")
+    said.wait_for(state="attached")
+    assert (said.text_content() or "").startswith(f"two.png: {captioned(page)}.")
+
+
 def test_by_keys_alone(watched: Watched) -> None:
     page = watched.page
     page.keyboard.press("Tab")

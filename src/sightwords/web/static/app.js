@@ -77,7 +77,15 @@ async function ask(photo) {
   photo.asking = false;
   showBusy();
   showStrip();
-  if (photo === state.current) show();
+  if (photo !== state.current) return;
+  show();
+  if (!photo.error) announce(photo);
+}
+
+// For screen readers: the caption itself is made of buttons, which are no news to them.
+function announce({ name }) {
+  $("announced").textContent =
+    [`${name}: ${$("caption").textContent}.`, $("facts").textContent, $("unmet").textContent].join(" ");
 }
 
 function showBusy() {
@@ -93,6 +101,7 @@ function showBusy() {
 function select(photo) {
   state.current = photo;
   state.word = null;
+  $("status").textContent = $("announced").textContent = ""; // of another photograph
   showStrip();
   photo.button.scrollIntoView({ block: "nearest", inline: "nearest" });
   showBusy();
