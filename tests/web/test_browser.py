@@ -241,6 +241,9 @@ def test_what_can_be_taken_away(watched: Watched) -> None:
     text = captioned(page)
     page.click("#copy")
     page.locator("#status", has_text="Copied").wait_for()
+    place = page.locator("#status").bounding_box()
+    assert place is not None
+    assert place["y"] + place["height"] <= 900  # in sight, not below the best sentences
     alt = page.evaluate("navigator.clipboard.readText()")
     assert alt == f"{text[0].upper()}{text[1:]}."
     with page.expect_download() as found:
