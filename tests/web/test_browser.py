@@ -387,6 +387,25 @@ def test_axe_finds_no_barrier(chromium: Browser, address: str, scheme: Any) -> N
     context.close()
 
 
+def test_a_pressed_word_is_seen_in_the_readers_own_colours(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(forced_colors="active")
+    page = context.new_page()
+    page.goto(address)
+    upload(page, one=picture("red", "blue"))
+    captioned(page)
+    word = page.locator("#caption button").first
+
+    def ground() -> Any:
+        """What is painted; the computed style does not say it of forced colours."""
+        return Image.open(io.BytesIO(word.screenshot())).getpixel((2, 8))
+
+    plain = ground()
+    word.click()
+    page.mouse.move(0, 0)
+    assert ground() != plain
+    context.close()
+
+
 def test_on_a_phone(chromium: Browser, address: str) -> None:
     context = chromium.new_context(
         viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
