@@ -26,6 +26,7 @@ from sightwords.batch.workers import captioned
 from sightwords.cli.main import main
 from sightwords.errors import CorpusError, InputError
 from sightwords.pipeline import load
+from sightwords.samples import sample_paths
 
 COLOURS = ("red", "lime", "blue", "white", "black")
 
@@ -168,6 +169,22 @@ def test_a_folder_that_is_shut_is_named(
     said = capsys.readouterr().err
     assert "shut: cannot be looked into (Permission denied)" in said
     assert (tmp_path / "c.csv").exists()  # the others are captioned
+
+
+@pytest.mark.parametrize("verb", [["caption", "-"], ["batch", "-", "--out", "captions.jsonl"]])
+def test_a_photograph_on_standard_input_is_no_list(
+    verb: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photograph = io.BytesIO(sample_paths()[0].read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(photograph, encoding="utf-8"))
+    assert main(verb) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1  # not a line for each line feed in it
+    assert "sightwords caption /dev/stdin" in said
 
 
 def test_a_list_of_any_bytes_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

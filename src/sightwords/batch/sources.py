@@ -72,7 +72,13 @@ def standard_input() -> str:
     """A list of names, which may be of any bytes; most locales would refuse some."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
-    return sys.stdin.read()
+    names = sys.stdin.read()
+    if "\0" in names:  # which no name has
+        raise CorpusError(
+            "stdin: a list of photographs is wanted, one path a line (of find, without -print0); a "
+            "photograph itself is read from there with: sightwords caption /dev/stdin"
+        )
+    return names
 
 
 def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source:
