@@ -500,6 +500,22 @@ def test_a_url_is_read_through_fsspec() -> None:
         decode("nonsense://photos/b.png")
 
 
+def test_a_url_whose_package_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    def absent(*_: Any, **__: Any) -> Any:
+        raise ImportError('HTTPFileSystem requires "requests" and "aiohttp" to be installed')
+
+    monkeypatch.setattr(fsspec, "open", absent)
+    with pytest.raises(ImageError, match=r"not installed .*\[remote\]'$"):
+        decode("https://photos.example/a.png")
+
+
+def test_the_extra_for_urls_brings_what_reads_http() -> None:
+    settings = Path(__file__).parents[2] / "pyproject.toml"
+    assert 'remote = ["fsspec[http]' in settings.read_text(encoding="utf-8")
+
+
 def test_no_file_is_left_open(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.tif", tmp_path / "bad.tif"
     data = encoded(quadrants(), "TIFF")

@@ -78,6 +78,11 @@ def _open_url(url: str, name: str) -> BinaryIO:
     try:
         with fsspec.open(url, "rb") as file:
             return io.BytesIO(file.read())
+    except ImportError as error:  # s3:// and its kin take packages that nothing here asks for
+        raise ImageError(
+            f"{name}: a package to fetch it with is not installed ({one_line(error)}); that of "
+            "http and https comes with: pip install 'sightwords[remote]'"
+        ) from error
     except Exception as error:  # each of fsspec's many back ends has exceptions of its own
         raise ImageError(
             f"{name}: cannot be fetched ({type(error).__name__}: {one_line(error)}); "
