@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -33,6 +34,21 @@ def test_a_folder_that_cannot_be_written_to_is_told_by_the_files_own_name(
     with pytest.raises(PermissionError) as caught:
         write_text(tmp_path / "a.txt", "new")
     assert caught.value.filename == str(tmp_path / "a.txt")
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "captions.jsonl"
+    write_text(target, "old")
+    with pytest.raises(OSError, match=r"No space left.*captions\.jsonl'$"), atomic_path(target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")  # as NFS does, when all is written
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match=r"quota exceeded.*captions\.jsonl'$"):
+        write_text(target, "new")
+    assert target.read_text(encoding="utf-8") == "old"
 
 
 def test_success_replaces_and_makes_folders(tmp_path: Path) -> None:

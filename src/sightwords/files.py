@@ -6,6 +6,7 @@ old file, or none, and never a torn one.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import zipfile
@@ -16,6 +17,9 @@ from pathlib import Path
 
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, ValueError)
 """What reading a zip or NPZ file may raise that was cut or changed, besides OSError."""
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""A disk, a share of it, or a file that has no room left."""
 
 LONGEST_STEM = 100
 """Bytes of a file's own name in that of its temporary one."""
@@ -47,13 +51,25 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        temporary.chmod(_mode_for(target))
-        yield temporary
-        _sync(temporary)
-        temporary.replace(target)
-        _sync(target.parent)
+        with named_when_full(target):
+            temporary.chmod(_mode_for(target))
+            yield temporary
+            _sync(temporary)
+            temporary.replace(target)
+            _sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file that a full disk could not take; the system's error does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -90,7 +106,8 @@ def _sync(path: Path) -> None:
         return
     try:
         os.fsync(descriptor)
-    except OSError:
-        pass
+    except OSError as error:
+        if error.errno in FULL:  # a network's file system may say so only now
+            raise
     finally:
         os.close(descriptor)

@@ -187,6 +187,16 @@ def test_a_photograph_on_standard_input_is_no_list(
     assert "sightwords caption /dev/stdin" in said
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_journal_names_itself_on_a_full_disk() -> None:
+    path = Path("/dev/full")
+    journal = Journal(path, path.open("r+b"), {})
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        journal.add({"id": "a", "caption": "a dog"})
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        journal.close()
+
+
 def test_a_list_of_any_bytes_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(b"caf\xe9.png\nb.png\n"), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", stream)

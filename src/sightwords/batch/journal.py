@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from sightwords.batch.records import Record
 from sightwords.errors import InputError
-from sightwords.files import atomic_path
+from sightwords.files import atomic_path, named_when_full
 
 VERSION = 1
 _HEADER = "sightwords_batch"
@@ -77,8 +77,9 @@ class Journal:
     def add(self, record: Record) -> None:
         """Append one record and hand it to the operating system."""
         self._places[record["id"]] = self._stream.tell()
-        self._stream.write(line_of(record))
-        self._stream.flush()
+        with named_when_full(self.path):
+            self._stream.write(line_of(record))
+            self._stream.flush()
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._stream.fileno())
             self._synced = time.monotonic()
@@ -93,7 +94,8 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._stream.close()
+        with named_when_full(self.path):  # what could not be written is tried once more
+            self._stream.close()
 
     def leave(self) -> None:
         """Leave the file for a later run; one that has nothing in it is of no use to any."""
