@@ -249,6 +249,16 @@ def test_values_out_of_bounds(client: TestClient, query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "slip"),
+    [("caption", "min-precision=0.8"), ("words", "require=red"), ("rank", "n_best=2")],
+)
+def test_a_wish_of_another_name_is_refused(client: TestClient, path: str, slip: str) -> None:
+    answer = client.post(f"/v1/{path}?{slip}", files=files(picture()))
+    assert (answer.status_code, code(answer)) == (422, "invalid")
+    assert repr(slip.partition("=")[0]) in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("query", "expected"),
     [("require=zebra", "unknown_word"), ("require=dog&forbid=dog", "conflict")],
 )

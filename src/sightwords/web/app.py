@@ -87,6 +87,7 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
 
     async def ask(request: Request, make: Callable[[Body], list[Job]]) -> Answered:
         deadline = monotonic() + limits.seconds
+        _refuse_unknown_wishes(request)
         with held.hold() as hold:
             jobs = make(await read_body(request, limits, hold))
             return jobs, await _answers(request, pool, jobs, deadline)
@@ -209,6 +210,15 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
     page.add_page(app, pool.about, limits, wants_token=wants_token)
     handle_errors(app)
     return app
+
+
+def _refuse_unknown_wishes(request: Request) -> None:
+    """A wish with a slip in its name (min-precision) would do nothing, and nobody would know."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            message = f"{name[:40]!r} is no wish; this address takes {', '.join(known) or 'none'}"
+            raise Refused(Problem(422, "invalid", message))
 
 
 async def _answers(
