@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from sightwords.types import (
     RegionScores,
     WordScores,
 )
+from sightwords.words.heatmap import word_heatmap
 
 
 def _captioner() -> Captioner:
@@ -165,6 +168,23 @@ def test_options_that_make_no_sense_are_refused(tiny_bundle: Path) -> None:
         sightwords.load(tiny_bundle, backend="cuda")  # type: ignore[arg-type]
     with pytest.raises(sightwords.InputError, match="threads is 0; expected 1 or more"):
         sightwords.load(tiny_bundle, threads=0)
+
+
+def test_the_figure_gives_the_probability_of_words_that_were_not_offered(
+    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels: list[str] = []
+    draw = word_heatmap
+
+    def noted(*args: Any, **more: Any) -> Image.Image:
+        labels.append(args[3])
+        return draw(*args, **more)
+
+    monkeypatch.setattr("sightwords.explain.word_heatmap", noted)
+    trace = captioner.trace(Image.new("RGB", (40, 30), "red"))
+    captioner.explain(replace(trace, caption=replace(trace.caption, words=())))
+    prob = trace.scores.image_probs[captioner.vocabulary.index("red")]
+    assert labels[0] == f"red: {prob:.2f}, not offered"
 
 
 def test_the_figure_has_a_panel_a_content_word(captioner: Captioner) -> None:

@@ -19,6 +19,7 @@ from sightwords.errors import InputError
 from sightwords.images import fit_size
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Caption, DetectedWord, RegionScores
+from sightwords.words.detector import pool
 from sightwords.words.heatmap import word_heatmap
 
 PANEL_PX = 400
@@ -40,6 +41,7 @@ def explain(
         raise InputError("these region scores have no corners; take them from a Detector")
     places = {word: place for place, word in enumerate(vocabulary)}
     detected = {word.detected.word: word.detected for word in caption.words}
+    probs = pool(regions).image_probs
     words = content_words(caption, closed_class=closed_class)
     unknown = [word for word in words if word not in places]
     panels = [_caption_panel(image, caption, unknown)]
@@ -52,7 +54,7 @@ def explain(
                 image,
                 regions,
                 places[word],
-                _label(word, found),
+                _label(word, found, float(probs[places[word]])),
                 box=found.box if found else None,
                 longer_side_px=PANEL_PX,
             )
@@ -66,9 +68,9 @@ def content_words(caption: Caption, *, closed_class: Collection[str] = CLOSED_CL
     return [word for word in dict.fromkeys(tokens) if word not in closed_class]
 
 
-def _label(word: str, found: DetectedWord | None) -> str:
-    if found is None:
-        return f"{word}: below the threshold"
+def _label(word: str, found: DetectedWord | None, prob: float) -> str:
+    if found is None:  # too unlikely to be offered: the language model put it in
+        return f"{word}: {prob:.2f}, not offered"
     return f"{word}: {found.prob:.2f}, precision {found.precision:.2f}"
 
 
