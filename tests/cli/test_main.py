@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from sightwords.cli.main import main
+
 
 def test_a_library_that_prints_its_warnings_is_not_repeated() -> None:
     program = """
@@ -21,3 +25,23 @@ main(["generate", "--words", "dog"])
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert done.stderr.splitlines() == ["once", "sightwords: said"]
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["caption", "a.jpg", "--nbest", "3"], "did you mean --n-best?"),
+        (["bundle", "info", "--jsn"], "did you mean --json?"),
+        (["caption", "a.jpg", "--verbose"], "--verbose goes before the verb"),
+        (["bundle", "verify", "a", "b"], "unrecognized arguments: b"),
+    ],
+)
+def test_a_slip_in_an_option_is_told_by_its_verb(
+    command: list[str], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err.strip()
+    assert said.endswith(advice)
+    assert said.startswith(f"usage: sightwords {command[0]}")

@@ -43,7 +43,7 @@ def _add_info(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     _bundle_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.set_defaults(run=run_info)
+    parser.set_defaults(run=run_info, parser=parser)
 
 
 def _add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,7 +56,7 @@ def _add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=HelpFormatter,
     )
     _bundle_argument(parser)
-    parser.set_defaults(run=run_verify)
+    parser.set_defaults(run=run_verify, parser=parser)
 
 
 def _add_pack(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,7 +71,7 @@ def _add_pack(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("source", metavar="SOURCE", type=Path, help="a bundle directory or zip")
     parser.add_argument("target", metavar="TARGET", type=Path, help="what to make of it")
-    parser.set_defaults(run=run_pack)
+    parser.set_defaults(run=run_pack, parser=parser)
 
 
 def _add_seal(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

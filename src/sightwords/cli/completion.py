@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=HelpFormatter,
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell you use")
-    parser.set_defaults(run=run, every_verb=subparsers)
+    parser.set_defaults(run=run, parser=parser, every_verb=subparsers)
 
 
 def run(args: argparse.Namespace) -> int:

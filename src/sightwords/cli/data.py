@@ -68,7 +68,7 @@ def _add_inspect(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         default=True,
         help="decode every image, which finds unreadable ones (default: on)",
     )
-    parser.set_defaults(run=run_inspect)
+    parser.set_defaults(run=run_inspect, parser=parser)
 
 
 def _add_convert(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -107,7 +107,7 @@ def _add_convert(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument(
         "--quality", type=_quality, help="1 to 100 (default: 60 for avif, 90 for jpeg)"
     )
-    parser.set_defaults(run=run_convert, usage_error=parser.error)
+    parser.set_defaults(run=run_convert, parser=parser)
 
 
 def _add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +158,7 @@ def run_inspect(args: argparse.Namespace) -> int:
 def run_convert(args: argparse.Namespace) -> int:
     """Print each shard as it is written; 0 even when bad records were left out and named."""
     if args.format == "keep" and (args.max_side or args.quality):
-        args.usage_error("--max-side and --quality encode anew: add --format avif or jpeg")
+        args.parser.error("--max-side and --quality encode anew: add --format avif or jpeg")
     quality = None if args.format == "keep" else args.quality or _QUALITY[args.format]
     settings = {name: getattr(args, name) for name in _DECISIVE} | {"quality": quality}
     written = 0

@@ -7,6 +7,7 @@ line itself is wrong. stdout is data, stderr is talk.
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import logging
 import os
@@ -70,7 +71,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    args = build_parser().parse_args(argv)
+    parser = build_parser()
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        args.parser.error(_unknown(unknown, parser, args.parser))
     _write_utf8()
     talk = logging.StreamHandler(sys.stderr)
     talk.addFilter(_says_nothing_itself)
@@ -96,6 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("sightwords: interrupted", file=sys.stderr)
         return 130
     return code
+
+
+def _unknown(
+    given: list[str], whole: argparse.ArgumentParser, verb: argparse.ArgumentParser
+) -> str:
+    """What is wrong with arguments that no option takes, and what may have been meant."""
+    said = f"unrecognized arguments: {' '.join(given)}"
+    name = given[0].partition("=")[0]
+    if name in whole._option_string_actions:
+        return f"{said}; {name} goes before the verb"
+    if close := difflib.get_close_matches(name, verb._option_string_actions, n=1):
+        return f"{said}; did you mean {close[0]}?"
+    return said
 
 
 def _says_nothing_itself(record: logging.LogRecord) -> bool:
