@@ -171,6 +171,29 @@ def test_a_folder_that_is_shut_is_named(
     assert (tmp_path / "c.csv").exists()  # the others are captioned
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "-"], "--out -: a batch writes files"),
+        (["--out", "c.csv", "--n-best", "3"], "--n-best goes with JSONL and Parquet; csv has one"),
+        (["--out", "texts", "--n-best", "3"], "--n-best goes with JSONL and Parquet; txt has one"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["batch", str(sample_paths()[0]), "--workers", "1", *options])
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("verb", [["caption", "-"], ["batch", "-", "--out", "captions.jsonl"]])
 def test_a_photograph_on_standard_input_is_no_list(
     verb: list[str],

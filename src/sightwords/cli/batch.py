@@ -119,10 +119,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Options that contradict each other."""
+    from sightwords.batch import format_of
+
     if args.workers is not None and args.workers < 1:
         args.parser.error(f"--workers {args.workers}: give 1 or more")
     if args.n_best < 0:
         args.parser.error(f"--n-best {args.n_best}: give 0 or more")
+    if args.out == "-":
+        args.parser.error("--out -: a batch writes files; lines on stdout are what 'caption' gives")
+    form = args.format or format_of(args.out)
+    if args.n_best and form not in ("jsonl", "parquet"):
+        args.parser.error(f"--n-best goes with JSONL and Parquet; {form} has one sentence an image")
     if args.in_place and (args.format != "embedded" or args.engine == "ray"):
         args.parser.error("--in-place goes with --format embedded and --engine local only")
     if args.address is not None and args.engine != "ray":
