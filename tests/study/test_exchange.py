@@ -150,7 +150,7 @@ def test_nothing_exported_says_whose_caption_is_whose(make: Make, tmp_path: Path
         assert word not in text
     rows = list(csv.DictReader(io.StringIO((folder / "input-7.csv").read_text())))
     first = Counter(
-        row[f"first_{n}"].startswith("something like") for row in rows for n in range(1, 8)
+        row[f"first_{n}"].startswith("Something like") for row in rows for n in range(1, 8)
     )
     assert min(first[True], first[False]) > 10
     names = {Path(row[f"image_{n}"]).name for row in rows for n in range(1, 8)}

@@ -96,6 +96,19 @@ def test_the_order_is_drawn_on_every_showing(make: Make) -> None:
         assert {ballot.answer for ballot in read_ballots(connection)} == {"worse"}
 
 
+def test_writing_does_not_tell_whose_a_caption_is(make: Make) -> None:
+    """The system of these studies writes no capital and no full stop; people do."""
+    store = make()
+    with store.write() as connection:
+        for judge in judges_of(store):
+            showing = judging.next_showing(connection, store.design, judge, now=0.0)
+            assert showing is not None
+            for text in (showing.first, showing.second):
+                assert text[0].isupper()
+                assert text.endswith(".")
+                assert not text.endswith((" .", ".."))
+
+
 def test_a_pair_left_unanswered_is_shown_again(make: Make) -> None:
     store = make()
     judge = judges_of(store)[0]

@@ -7,6 +7,7 @@ slot is kept for the judge until `expires`; a slot kept in vain goes to whoever 
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 
@@ -250,11 +251,25 @@ def read_showing(connection: Connection, design: Design, showing_id: int) -> Sho
         id=showing_id,
         key=row.key,
         image=row.image,
-        first=captions[0],
-        second=captions[1],
+        first=as_shown(captions[0]),
+        second=as_shown(captions[1]),
         number=answered(connection, row.judge_id) + 1,
         total=design.showings_per_judge,
     )
+
+
+def as_shown(caption: str) -> str:
+    """A capital first, one full stop last, no space before a sign: as anyone might have written it.
+
+    Systems write none of these and corpora split them off, so that a judge could tell whose a
+    caption is without reading it.
+
+    >>> as_shown("a dog near the water"), as_shown("A dog near the water 's edge , alone .")
+    ('A dog near the water.', "A dog near the water's edge, alone.")
+    """
+    text = re.sub(r"\s+(?=[.,;:!?]|'(?:s|re|ve|ll|d|m)\b|n't\b)", "", " ".join(caption.split()))
+    text = text if not text or text.endswith(("!", "?")) else f"{text.rstrip('.')}."
+    return text[:1].upper() + text[1:]
 
 
 def is_surplus(connection: Connection, showing_id: int) -> bool:
