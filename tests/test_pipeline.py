@@ -187,6 +187,24 @@ def test_the_figure_gives_the_probability_of_words_that_were_not_offered(
     assert labels[0] == f"red: {prob:.2f}, not offered"
 
 
+def test_a_figure_shrinks_its_photograph_once(
+    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panel a word, each from all pixels of a telephone's photograph, took most of the time."""
+    trace = captioner.trace(Image.new("RGB", (2000, 1500), "red"))
+    sizes: list[tuple[int, int]] = []
+    resize = Image.Image.resize
+
+    def noted(image: Image.Image, *args: Any, **more: Any) -> Image.Image:
+        sizes.append(image.size)
+        return resize(image, *args, **more)
+
+    monkeypatch.setattr(Image.Image, "resize", noted)
+    captioner.explain(trace)
+    assert len(sizes) > 1
+    assert sizes.count((2000, 1500)) == 1
+
+
 def test_the_figure_has_a_panel_a_content_word(captioner: Captioner) -> None:
     from sightwords.explain import PANEL_PX, content_words
 

@@ -123,12 +123,16 @@ def _draw(
     *,
     args: argparse.Namespace,
 ) -> None:
-    from sightwords.files import atomic_path
-    from sightwords.words.heatmap import detected_heatmap
+    from PIL.Image import Resampling
 
+    from sightwords.files import atomic_path
+    from sightwords.images import fit_size
+    from sightwords.words.heatmap import LONGER_SIDE_PX, detected_heatmap
+
+    small = image.resize(fit_size(*image.size, LONGER_SIDE_PX), Resampling.BICUBIC)  # once for all
     for word in shown:
         index = detector.vocabulary.index(word.word)
-        picture = detected_heatmap(image, regions, index, word)
+        picture = detected_heatmap(small, regions, index, word)
         with atomic_path(args.heatmap / _picture_name(photograph, word.word, args)) as path:
             picture.save(path)
 

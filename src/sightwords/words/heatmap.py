@@ -31,6 +31,9 @@ DARK_BLUE = (0.28, -0.01, -0.13)
 LIGHT_YELLOW = (0.95, -0.04, 0.16)
 """Ends of the scale in OKLab: lightness, green to red, blue to yellow."""
 
+LONGER_SIDE_PX = 640
+"""Of the photograph in a picture."""
+
 STRENGTH = 0.6
 """Share of the colours in the picture; the rest is the photograph in grey."""
 
@@ -88,7 +91,7 @@ def draw_heatmap(
     label: str,
     peak: float | None = None,
     box: Box | None = None,
-    longer_side_px: int = 640,
+    longer_side_px: int = LONGER_SIDE_PX,
 ) -> Image.Image:
     """Draw one word: its map over the grey photograph, its box, its label and the scale.
 
@@ -119,7 +122,7 @@ def word_heatmap(
     label: str,
     *,
     box: Box | None = None,
-    longer_side_px: int = 640,
+    longer_side_px: int = LONGER_SIDE_PX,
 ) -> Image.Image:
     """The map of the word with this index, with the probability of its best region."""
     place = places(regions, [index])
