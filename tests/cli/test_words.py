@@ -172,7 +172,14 @@ def test_no_detector(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--precision", "1.5"], ["--precision", "x"], ["--threads", "0"]]
+    "options",
+    [
+        ["--precision", "1.5"],
+        ["--precision", "x"],
+        ["--threads", "0"],
+        ["--words", ","],
+        ["--words", "red", "--precision", "0.9"],
+    ],
 )
 def test_bad_options(folder: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:

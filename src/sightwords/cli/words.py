@@ -75,6 +75,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.threads is not None and args.threads < 1:
         args.parser.error(f"--threads {args.threads}: give 1 or more")
+    if args.words is not None and not args.words.replace(",", " ").strip():
+        args.parser.error("--words names no word; give some, such as dog,frisbee")
+    if args.words is not None and args.precision is not None:
+        args.parser.error("--words gives its words however precise; leave out --precision")
     if args.samples:
         args.photographs += map(str, sample_paths())
     if not args.photographs:
