@@ -148,3 +148,8 @@ def test_asking_for_what_was_not_computed() -> None:
     assert list(report.values) == ["bleu_1"]
     with pytest.raises(ScoreError, match="'cider' was not computed"):
         report.score("cider")
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl.gz", ".csv"])
+def test_a_system_is_called_by_its_file(ending: str) -> None:
+    assert module._name_of(f"scores/ours{ending}") == "ours"

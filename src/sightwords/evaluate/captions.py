@@ -195,7 +195,7 @@ def _intersect(
 def _name_of(results: Results) -> str:
     if isinstance(results, (str, Path)):
         name = Path(results).name
-        for ending in (".gz", ".json", ".jsonl"):
+        for ending in (".gz", ".json", ".jsonl", ".csv"):
             name = name.removesuffix(ending)
         return name
     return "results"
