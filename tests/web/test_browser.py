@@ -432,9 +432,18 @@ def test_a_token_is_asked_for(
         page = chromium.new_page()
         page.goto(address)
         page.locator("#samples button").nth(4).wait_for()
-        upload(page, one=picture("red", "blue"))
-        page.locator("#token").fill("secret")
-        page.keyboard.press("Enter")
+        upload(page, one=picture("red", "blue"), two=picture("blue", "red"))
+        page.locator("#error", has_text="wants a token. Enter it above").wait_for()
+        page.locator("#strip .failed").nth(1).wait_for()
+        assert page.evaluate("document.activeElement.id") == "token"
+        for token, said in (("sacred", "does not know that token"), ("secret", None)):
+            page.keyboard.type(token)
+            page.keyboard.press("Enter")
+            if said:
+                page.locator("#error", has_text=said).wait_for()
+                page.locator("#token").fill("")
         assert re.search("red|blue", captioned(page))
         assert page.locator("#error").is_hidden()
+        page.locator("#strip img[alt*=waiting], #strip .failed").first.wait_for(state="detached")
+        assert page.locator("#strip button").count() == 2  # and neither has failed any more
         page.close()

@@ -55,7 +55,10 @@ async function send(url, file, signal) {
     }
     const said = await answer.json().catch(() => null);
     const message = said?.error?.message ?? `The server answered ${answer.status}.`;
-    if (answer.status === 401) throw new Unauthorized(message);
+    if (answer.status === 401)
+      throw new Unauthorized(token
+        ? "This server does not know that token. Enter another one above."
+        : "This server wants a token. Enter it above.");
     throw new Error(message);
   }
 }

@@ -34,6 +34,10 @@ async function add(files) {
   state.photos.push(...photos);
   $("strip").hidden = state.photos.length < 2;
   select(photos[0]);
+  await askAll(photos);
+}
+
+async function askAll(photos) {
   const waiting = [...photos];
   await Promise.all(
     Array.from({ length: AT_ONCE }, async () => {
@@ -72,7 +76,10 @@ async function ask(photo) {
     if (error.name === "AbortError") return;
     photo.key = null;
     photo.error = error.message;
-    if (error instanceof api.Unauthorized) $("token-form").hidden = false;
+    if (error instanceof api.Unauthorized && $("token-form").hidden) {
+      $("token-form").hidden = false;
+      $("token").focus();
+    }
   }
   photo.asking = false;
   showBusy();
@@ -258,7 +265,7 @@ function listen() {
     event.preventDefault();
     api.keepToken($("token").value.trim());
     $("token-form").hidden = true;
-    again();
+    askAll(state.photos.filter((photo) => photo.error));
   });
   $("copy").addEventListener("click", copy);
   $("json").addEventListener("click", downloadJson);
