@@ -220,10 +220,23 @@ def test_a_journal_names_itself_on_a_full_disk() -> None:
         journal.close()
 
 
-def test_a_list_of_any_bytes_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(b"caf\xe9.png\nb.png\n"), encoding="utf-8")
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])  # Windows' mark of UTF-8
+def test_a_list_of_any_bytes_on_standard_input(
+    start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(start + b"caf\xe9.png\nb.png\n"), encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", stream)
     assert [item.id for item in open_source("-").read()] == ["caf\udce9.png", "b.png"]
+
+
+def test_a_pattern_of_photographs_is_no_corpus(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    for pattern in ("*.png", "{a,b}.png"):
+        with pytest.raises(CorpusError, match="is a pattern of photographs; give their folder"):
+            open_source(str(tmp_path / pattern))
+    with pytest.raises(CorpusError, match=r"c\.png: no such file"):
+        open_source(str(tmp_path / "c.png"))
 
 
 def test_two_images_with_one_coco_number_are_refused(tiny_bundle: Path, tmp_path: Path) -> None:

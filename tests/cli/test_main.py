@@ -34,6 +34,7 @@ main(["generate", "--words", "dog"])
         (["bundle", "info", "--jsn"], "did you mean --json?"),
         (["caption", "a.jpg", "--verbose"], "--verbose goes before the verb"),
         (["bundle", "verify", "a", "b"], "unrecognized arguments: b"),
+        (["batch", *"abcdef", "--out", "c.csv"], "unrecognized arguments: b c d and 2 more"),
     ],
 )
 def test_a_slip_in_an_option_is_told_by_its_verb(

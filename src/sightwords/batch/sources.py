@@ -65,6 +65,12 @@ def open_source(
         lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
         if any(is_image_name(line.strip()) for line in lines[:20]):
             return _listed(lines, images or str(path.parent))
+    matched = [] if is_url(source) else expand(source)
+    if matched != [source] and any(map(is_image_name, matched[:1])):
+        raise CorpusError(
+            f"{source}: is a pattern of photographs; give their folder, or a list of them on "
+            f"stdin: ls {source} | sightwords batch - ..."
+        )
     return _corpus(source, images, on_problem)
 
 
@@ -78,7 +84,7 @@ def standard_input() -> str:
             "stdin: a list of photographs is wanted, one path a line (of find, without -print0); a "
             "photograph itself is read from there with: sightwords caption /dev/stdin"
         )
-    return names
+    return names.removeprefix("\ufeff")  # with which Windows begins some texts
 
 
 def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source:

@@ -106,7 +106,8 @@ def _unknown(
     given: list[str], whole: argparse.ArgumentParser, verb: argparse.ArgumentParser
 ) -> str:
     """What is wrong with arguments that no option takes, and what may have been meant."""
-    said = f"unrecognized arguments: {' '.join(given)}"
+    more = f" and {len(given) - 3:,} more" if len(given) > 3 else ""
+    said = f"unrecognized arguments: {' '.join(given[:3])}{more}"
     name = given[0].partition("=")[0]
     if name in whole._option_string_actions:
         return f"{said}; {name} goes before the verb"
