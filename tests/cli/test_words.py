@@ -164,6 +164,18 @@ def test_nan_on_one_photograph_leaves_the_others(
     assert "sky.png" in captured.err
 
 
+def test_a_url_that_no_package_reads_leaves_the_others(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)  # as where it is not installed
+    address = "https://photos.example/a.png"
+    assert _run(address, folder / "red.png", "--detector", folder / "detector") == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{folder / 'red.png'}: ")
+    assert captured.err.startswith(f"sightwords: error: {address}: ")
+    assert "sightwords[remote]" in captured.err
+
+
 def test_no_detector(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightwords.words.artefact.DEFAULT_DETECTOR", folder / "detector")
     assert _run(folder / "red.png") == 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.names import json_line, let_any_name_out, on_one_line
-from sightwords.errors import BundleError, ImageError
+from sightwords.errors import SightwordsError
 from sightwords.samples import sample_paths
 from sightwords.types import Box, DetectedWord, DetectedWords
 
@@ -90,8 +90,9 @@ def run(args: argparse.Namespace) -> int:
     for photograph in args.photographs:
         try:
             _detect(photograph, detector, asked, args)
-        except (ImageError, BundleError) as error:
-            print(f"sightwords: error: {error}", file=sys.stderr)
+        except SightwordsError as error:  # that of a missing package names no photograph
+            named = str(error) if photograph in str(error) else f"{photograph}: {error}"
+            print(f"sightwords: error: {named}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
 
