@@ -368,6 +368,16 @@ def test_a_format_that_the_browser_cannot_show(watched: Watched) -> None:
     assert "This browser cannot show" in watched.page.locator("#map-of").inner_text()
 
 
+def test_what_is_transparent_is_shown_as_the_server_sees_it(watched: Watched) -> None:
+    image = Image.new("RGBA", (160, 120), (0, 0, 0, 0))
+    image.paste((255, 0, 0, 255), (0, 0, 80, 120))
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    upload(watched.page, half=stream.getvalue())
+    captioned(watched.page)
+    assert colour(pixels(watched.page), 0.9) == (255, 255, 255)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_barrier(chromium: Browser, address: str, scheme: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

@@ -7,12 +7,10 @@ export function draw(canvas, photo, word, settings) {
   canvas.width = width;
   canvas.height = height;
   const pen = canvas.getContext("2d");
-  if (photo.bitmap) {
-    pen.drawImage(photo.bitmap, 0, 0, width, height);
-  } else {
-    pen.fillStyle = "#888"; // a format this browser cannot show, TIFF say
-    pen.fillRect(0, 0, width, height);
-  }
+  // White shows through, as in what the server looks at; grey is a format this browser cannot show.
+  pen.fillStyle = photo.bitmap ? "#fff" : "#888";
+  pen.fillRect(0, 0, width, height);
+  if (photo.bitmap) pen.drawImage(photo.bitmap, 0, 0, width, height);
   if (!word || !word.map) return;
   pen.globalCompositeOperation = "saturation";
   pen.fillStyle = "#808080";
