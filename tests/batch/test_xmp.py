@@ -99,6 +99,8 @@ def test_every_kind_of_photograph(tmp_path: Path, ending: str) -> None:
     assert embed(path, copy, "a red image", ["red"], keep=True) is None
     assert path.read_bytes() == data
     assert description_of(copy) == "a red image"
+    # What the page copies as alt text, too: screen readers pause at the full stop.
+    assert _xmp(copy)["Xmp.iptc.AltTextAccessibility"] == {'lang="x-default"': "A red image."}
     assert _pixels(copy) == _pixels(path)
 
 

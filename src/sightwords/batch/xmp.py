@@ -2,7 +2,7 @@
 
     dc:description                      the caption
     dc:subject                          the detected words that it uses, added to those there
-    Iptc4xmpCore:AltTextAccessibility   the caption again, for screen readers
+    Iptc4xmpCore:AltTextAccessibility   the caption as a sentence, for screen readers
 
 Exiv2 does the writing, through pyexiv2: it changes these properties and leaves the pixels and all
 other metadata as they are. Files are changed as copies that take the old one's place when whole.
@@ -82,7 +82,7 @@ def _write(
     given: Path | None, target: Path, caption: str, words: Sequence[str], *, keep: bool
 ) -> str | None:
     before = _descriptions(given) if given else []
-    if keep and any(description != caption for description in before):
+    if keep and any(description not in (caption, alt_text(caption)) for description in before):
         return (
             f"{given}: has a description already and was left as it is; replace it with "
             "--overwrite always"
@@ -105,7 +105,10 @@ def _modify(path: Path, caption: str, words: Sequence[str]) -> None:
         raise RuntimeError("it lies in a folder whose name is not UTF-8")
     with _opened(path) as file:
         before = file.read_xmp()
-        described = {key: _said(before.get(key), caption) for key in (DESCRIPTION, ALT_TEXT)}
+        described = {
+            DESCRIPTION: _said(before.get(DESCRIPTION), caption),
+            ALT_TEXT: _said(before.get(ALT_TEXT), alt_text(caption)),
+        }
         subject = before.get(SUBJECT) or []
         listed = [subject] if isinstance(subject, str) else subject
         file.modify_xmp({**described, SUBJECT: list(dict.fromkeys([*listed, *words]))})
@@ -115,6 +118,15 @@ def _modify(path: Path, caption: str, words: Sequence[str]) -> None:
         packet = file.read_raw_xmp()
         mended = re.sub(r"(<dc:subject>\s*)<rdf:Seq>(.*?)</rdf:Seq>", bag, packet, flags=re.DOTALL)
         file.modify_raw_xmp(mended)
+
+
+def alt_text(caption: str) -> str:
+    """With the full stop that screen readers pause at, as the page copies it.
+
+    >>> alt_text("a cup of coffee")
+    'A cup of coffee.'
+    """
+    return f"{caption[:1].upper()}{caption[1:]}."
 
 
 def _said(before: object, caption: str) -> dict[str, str]:
