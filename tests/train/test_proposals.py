@@ -174,6 +174,30 @@ def test_a_frozen_backbone_keeps_its_weights(
     assert changed == {"head.weight", "head.bias"}
 
 
+def test_a_frozen_backbone_keeps_its_statistics(
+    squares: Any, config: WordsConfig, box_net: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of normalisation layers, from the first step on."""
+
+    class Normed(box_net):  # type: ignore[misc]
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.norm = torch.nn.BatchNorm2d(16)
+
+        def feature_map(self, images: Any) -> Any:
+            return self.norm(super().feature_map(images))
+
+    monkeypatch.setitem(BACKBONES, "tiny", Normed)
+    frozen = replace(config, frozen=True, epochs=1)
+    data = squares(40)
+    network = new_box_network(frozen, 4, weights=None, size_px=SIDE)
+    boxes = boxes_of(_proposals(data), [str(i) for i in range(40)], limit=3)
+    train_boxes(network, data.table(), boxes, data.targets(), frozen)
+    kept = network.state_dict()
+    assert kept["backbone.norm.running_mean"].tolist() == [0.0] * 16
+    assert kept["backbone.norm.num_batches_tracked"] == 0
+
+
 def test_a_killed_run_ends_as_an_unbroken_one(
     squares: Any, config: WordsConfig, box_net: Any, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ class TrainingLoop:
     ) -> None:
         self.config, self.device = config, torch.device(device)
         self.network = network.to(self.device)
+        self.network.train()  # `BoxNetwork` keeps its frozen backbone out of it when it is told
         self.teachers = teachers.to(self.device) if teachers is not None else None
         self.batch_size = share_of_batch(
             config.batch_size, len(table), accumulate=config.accumulate
