@@ -34,6 +34,13 @@ def _turned(orientation: int) -> Image.Exif:
     return exif
 
 
+def _ycck() -> bytes:
+    """CMYK whose Adobe marker says that the first three are stored as YCbCr, as Photoshop does."""
+    data = bytearray(_jpeg(_picture(48, 48).convert("CMYK")))
+    data[data.index(b"Adobe") + 11] = 2
+    return bytes(data)
+
+
 XMP = (
     b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF '
     b'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description '
@@ -50,6 +57,7 @@ PHOTOGRAPHS = {
     "grey": _jpeg(_picture(48, 48).convert("L")),
     "stored as RGB": _jpeg(_picture(48, 48), keep_rgb=True),
     "for print": _jpeg(_picture(48, 48).convert("CMYK")),
+    "for print, by Photoshop": _ycck(),
     "turned": _jpeg(_picture(48, 48), exif=_turned(6)),
     "mirrored": _jpeg(_picture(97, 61), exif=_turned(2)),
     "turned by XMP": _jpeg(_picture(48, 48), xmp=XMP),
@@ -61,8 +69,8 @@ PHOTOGRAPHS = {
     "no JPEG": b"\xff\xd8 is not enough",
     "nothing": b"",
 }
-HARD = ("for print", "turned", "mirrored", "turned by XMP", "cut", "cut in its header", "changed",
-        "no JPEG", "nothing")  # fmt: skip
+HARD = ("for print", "for print, by Photoshop", "turned", "mirrored", "turned by XMP", "cut",
+        "cut in its header", "changed", "no JPEG", "nothing")  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["square", "paper"])

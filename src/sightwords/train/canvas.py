@@ -22,6 +22,8 @@ Canvas = tuple[Pixels, tuple[int, int]]
 
 MAY_BE_TURNED = (b"Exif\0\0", b"tiff:Orientation")
 """A JPEG with these is left to Pillow, which looks what they say."""
+FOR_PRINT = ("CMYK", "YCCK")
+"""And one of these colours, which libjpeg-turbo turns into others than Pillow does."""
 
 
 def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
@@ -52,7 +54,7 @@ def _jpeg(image: ImageRef) -> Pixels | None:
         return None
     try:
         height, width, colours, _ = turbo.decode_jpeg_header(data)
-        if colours == "CMYK" or height * width > DEFAULT_MAX_PIXELS:
+        if colours in FOR_PRINT or height * width > DEFAULT_MAX_PIXELS:
             return None
         pixels: Pixels = turbo.decode_jpeg(data)
     except ValueError:  # Pillow reads it all the same, or says what is wrong
