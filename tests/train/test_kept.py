@@ -29,6 +29,7 @@ from sightwords.train.canvas import canvas  # noqa: E402
 from sightwords.train.kept import Kept  # noqa: E402
 from sightwords.train.stream import Lanes, ShardStream  # noqa: E402
 from sightwords.train.stream_index import shard_index  # noqa: E402
+from sightwords.types import Example, ImageRef  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -50,6 +51,10 @@ def plain(
 
 def _kept(folder: Path, **changes: Any) -> Kept:
     return Kept(folder, **{"key": "squares", "images": IMAGES, "side_px": SIDE, **changes})
+
+
+def _example(name: str, data: bytes = b"an image") -> Example:
+    return Example(name, ImageRef("shard.tar", f"{name}.jpg", data), ("a",), "train", "test")
 
 
 def _steps(lanes: Lanes, steps: range, workers: int = 0) -> list[Any]:
@@ -120,19 +125,46 @@ def test_other_images_sizes_and_boots_are_not_mixed_up(
 ) -> None:
     pixels = np.arange(SIDE * SIDE * 3, dtype=np.uint32).astype(np.uint8).reshape(SIDE, SIDE, 3)
     kept = _kept(tmp_path)
-    kept.put(5, "five", (pixels, (48, 20)))
-    found = kept.get(5, "five")
+    four, five, six = map(_example, ("four", "five", "six"))
+    kept.put(5, five, (pixels, (48, 20)))
+    found = kept.get(5, five)
     assert found is not None
     np.testing.assert_array_equal(found[0], pixels)
     assert found[1] == (48, 20)
-    assert kept.get(4, "four") is None
-    assert kept.get(5, "six") is None  # the shard has another image in this place now
-    assert _kept(tmp_path).get(5, "five") is not None
-    assert _kept(tmp_path, key="others").get(5, "five") is None
-    assert _kept(tmp_path, images=IMAGES - 1).get(5, "five") is None
-    assert _kept(tmp_path, side_px=32).get(5, "five") is None
+    assert kept.get(4, four) is None
+    assert kept.get(5, six) is None  # the shard has another image in this place now
+    assert kept.get(5, _example("five", b"mended")) is None
+    assert _kept(tmp_path).get(5, five) is not None
+    assert _kept(tmp_path, key="others").get(5, five) is None
+    assert _kept(tmp_path, images=IMAGES - 1).get(5, five) is None
+    assert _kept(tmp_path, side_px=32).get(5, five) is None
     monkeypatch.setattr(keeping, "_boot", lambda: "the next one")
-    assert _kept(tmp_path).get(5, "five") is None
+    assert _kept(tmp_path).get(5, five) is None
+
+
+def test_shards_that_were_replaced_are_decoded_anew(
+    squares: Any, plain: Lanes, tmp_path: Path
+) -> None:
+    """Other photographs of the same ids: of remote shards the key holds the names alone."""
+    lanes = replace(plain, kept=_kept(tmp_path / "keep"))
+    before = _steps(lanes, range(EPOCH))
+    squares(IMAGES, seed=1).shards(tmp_path / "shards", [12] * 4, bad=(17,))
+    expected = _steps(plain, range(EPOCH))
+    assert not _equal(before, expected)
+    assert _equal(_steps(lanes, range(EPOCH)), expected)
+
+
+def test_a_write_that_is_cut_short_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another image stood, whose sum is still behind the pixels."""
+    kept, pixels = _kept(tmp_path), np.zeros((SIDE, SIDE, 3), dtype=np.uint8)
+    kept.put(5, _example("five"), (pixels, (SIDE, SIDE)))
+    write = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda file, parts, place: write(file, parts[:1], place))
+    kept.put(5, _example("six"), (pixels + 6, (SIDE, SIDE)))
+    assert kept.get(5, _example("five")) is None
+    assert kept.get(5, _example("six")) is None
 
 
 def _no_space(*_: Any) -> int:

@@ -1,12 +1,13 @@
 """Decoded images of a stream, kept on a disk of this machine for the next epoch.
 
-    DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, sum of its id
+    DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, sum
                     marks-BOOT.raw    byte n: 1 once record n is whole
 
 All processes of a machine share them without locks: whoever decodes image n writes the same record
-n, and marks it afterwards. A run that is killed finds its marks again. After the machine itself
-went down they would be worth nothing, since a disk keeps what it was given in no certain order:
-so marks belong to one boot of the machine, and the next one decodes anew.
+n, and marks it afterwards. The sum is of the image as it is encoded: shards may be replaced, and of
+remote ones KEY has the names alone. A run that is killed finds its marks again. After the machine
+itself went down they would be worth nothing, since a disk keeps what it was given in no certain
+order: so marks belong to one boot of the machine, and the next one decodes anew.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import hashlib
 import logging
 import os
 import shutil
+import zlib
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
@@ -25,6 +27,7 @@ import numpy.typing as npt
 from sightwords.corpus.splits import id_hash
 from sightwords.errors import ConfigError
 from sightwords.train.canvas import Canvas, Pixels
+from sightwords.types import Example
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ SPARE_SHARE = 0.1
 """Of the disk's space, which is left to others."""
 LOOK_EVERY = 64
 """So many images are written before the space is looked at again."""
-HEAD = np.dtype([("size", "<i4", 2), ("name", "<u8")])
+HEAD = np.dtype([("size", "<i4", 2), ("sum", "<u8")])
 
 
 class Kept:
@@ -60,8 +63,8 @@ class Kept:
         opened = ("_marks", "_file", "_pixels", "_head")
         return {name: value for name, value in vars(self).items() if name not in opened}
 
-    def get(self, number: int, name: str) -> Canvas | None:
-        """The image of this number and id if it was kept; its pixels last until the next call."""
+    def get(self, number: int, example: Example) -> Canvas | None:
+        """The image of this number if it was kept; its pixels last until the next call."""
         if not self._marks[number]:
             return None
         try:
@@ -69,13 +72,13 @@ class Kept:
                 self._file.fileno(), [self._pixels.data, self._head.data], number * self._record
             )
         except OSError as error:
-            log.warning("%s: cannot be read (%s); decoded anew: %s", self.folder, error, name)
+            log.warning("%s: cannot be read (%s); decoded anew: %s", self.folder, error, example.id)
             return None
         width, height = self._head["size"][0].tolist()
-        whole = read == self._record and int(self._head["name"][0]) == id_hash(name)
+        whole = read == self._record and int(self._head["sum"][0]) == _sum(example)
         return (self._pixels, (width, height)) if whole else None
 
-    def put(self, number: int, name: str, found: Canvas) -> None:
+    def put(self, number: int, example: Example, found: Canvas) -> None:
         """Keep an image, unless the disk is nearly full."""
         if not self._has_room:
             return
@@ -83,7 +86,8 @@ class Kept:
             return self._end("has but a tenth of its space left")
         self._written += 1
         pixels, size = found
-        head = np.array([(size, id_hash(name))], dtype=HEAD)
+        head = np.array([(size, _sum(example))], dtype=HEAD)
+        self._marks[number] = 0  # another image may have stood here
         try:
             written = os.pwritev(
                 self._file.fileno(),
@@ -132,6 +136,12 @@ class Kept:
     @cached_property
     def _head(self) -> npt.NDArray[np.void]:
         return np.empty(1, dtype=HEAD)
+
+
+def _sum(example: Example) -> int:
+    """64 bits: half of them of the image's id, half of its bytes."""
+    data = example.image.data if example.image is not None else None
+    return id_hash(example.id) >> 32 << 32 | zlib.crc32(data or b"")
 
 
 def _boot() -> str:

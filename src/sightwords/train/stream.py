@@ -147,12 +147,12 @@ class Lanes:
 
     def _canvas(self, number: int | None, example: Example) -> Canvas | str:
         """Kept earlier, or decoded now and kept; or what is wrong."""
-        kept = self.kept.get(number, example.id) if self.kept and number is not None else None
+        kept = self.kept.get(number, example) if self.kept and number is not None else None
         if kept is not None:
             return kept
         found = canvas(example, side_px=self.side_px, mode=self.resize)
         if self.kept and number is not None and not isinstance(found, str):
-            self.kept.put(number, example.id, found)
+            self.kept.put(number, example, found)
         return found
 
     def targets(self, captions: list[tuple[str, ...]]) -> FloatArray:
