@@ -220,6 +220,13 @@ def test_a_cut_file_and_a_failing_disk_cost_time_alone(
     assert "cannot be read ([Errno 5] Input/output error); decoded anew" in caplog.text
 
 
+def test_a_folder_that_is_gone_costs_time_alone(plain: Lanes, tmp_path: Path) -> None:
+    lanes = replace(plain, kept=_kept(tmp_path / "keep"))
+    expected = _steps(plain, range(2 * EPOCH))
+    shutil.rmtree(tmp_path / "keep")
+    assert _equal(_steps(lanes, range(2 * EPOCH)), expected)
+
+
 def test_a_shard_that_has_grown_is_not_kept_beyond_its_numbers(
     plain: Lanes, tmp_path: Path
 ) -> None:

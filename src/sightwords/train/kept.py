@@ -82,13 +82,12 @@ class Kept:
         """Keep an image, unless the disk is nearly full."""
         if not self._has_room:
             return
-        if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
-            return self._end("has but a tenth of its space left")
-        self._written += 1
         pixels, size = found
         head = np.array([(size, _sum(example))], dtype=HEAD)
         self._marks[number] = 0  # another image may have stood here
         try:
+            if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
+                return self._end("has but a tenth of its space left")
             written = os.pwritev(
                 self._file.fileno(),
                 [np.ascontiguousarray(pixels).data, head.data],
@@ -96,6 +95,7 @@ class Kept:
             )
         except OSError as error:
             return self._end(f"takes no more ({error.strerror})")
+        self._written += 1
         if written < self._record:
             return self._end("takes no more")
         self._marks[number] = 1
