@@ -142,6 +142,25 @@ def test_other_images_sizes_and_boots_are_not_mixed_up(
     assert _kept(tmp_path).get(5, five) is None
 
 
+def test_the_next_boot_has_the_space_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a disk that was filled to the tenth would take nothing more."""
+    pixels = np.zeros((SIDE, SIDE, 3), dtype=np.uint8)
+    last = _kept(tmp_path)
+    last.put(5, _example("five"), (pixels, (SIDE, SIDE)))
+    [path] = tmp_path.glob("*/pixels.raw")
+    _kept(tmp_path)  # another process of this boot
+    assert path.stat().st_size
+    monkeypatch.setattr(keeping, "_boot", lambda: "the next one")
+    kept = _kept(tmp_path)
+    assert not path.stat().st_size
+    assert last.get(5, _example("five")) is None  # a machine that shares the folder, against advice
+    kept.put(7, _example("seven"), (pixels, (SIDE, SIDE)))
+    assert last.get(5, _example("five")) is None
+    assert kept.get(7, _example("seven")) is not None
+
+
 def test_shards_that_were_replaced_are_decoded_anew(
     squares: Any, plain: Lanes, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ All processes of a machine share them without locks: whoever decodes image n wri
 n, and marks it afterwards. The sum is of the image as it is encoded: shards may be replaced, and of
 remote ones KEY has the names alone. A run that is killed finds its marks again. After the machine
 itself went down they would be worth nothing, since a disk keeps what it was given in no certain
-order: so marks belong to one boot of the machine, and the next one decodes anew.
+order: so marks belong to one boot of the machine, and the next one decodes anew, into a file that
+it empties first.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Kept:
         name = hashlib.sha256(f"{key}|{images}|{side_px}".encode()).hexdigest()[:16]
         self.folder = Path(folder) / f"decoded-{name}"
         self.images, self.side_px = images, side_px
+        self._pixels_path = self.folder / "pixels.raw"
         self._marks_path = self.folder / f"marks-{_boot()}.raw"
         self._written, self._has_room = 0, True
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -115,12 +117,13 @@ class Kept:
 
     @cached_property
     def _file(self) -> FileIO:
-        path = self.folder / "pixels.raw"
-        path.touch()
-        return path.open("r+b", buffering=0)
+        self._pixels_path.touch()
+        return self._pixels_path.open("r+b", buffering=0)
 
     @cached_property
     def _marks(self) -> Pixels:
+        if not self._marks_path.exists():  # of an earlier boot: space that none would look at
+            self._pixels_path.write_bytes(b"")
         self._marks_path.touch()
         with self._marks_path.open("r+b", buffering=0) as file:
             if hasattr(os, "posix_fallocate"):  # what another process has marked stays
