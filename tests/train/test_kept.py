@@ -8,6 +8,8 @@ import logging
 import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
@@ -263,9 +265,27 @@ def test_where_it_cannot_be_done_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OSError, match="file"):
         _kept(tmp_path / "file")
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", _no_space, raising=False)
+        with pytest.raises(OSError, match=r"No space left on device: '.*/keep/decoded-"):
+            _kept(tmp_path / "keep")
     monkeypatch.delattr(os, "preadv")
     with pytest.raises(ConfigError, match="leave out --keep-decoded"):
         _kept(tmp_path)
+
+
+def test_it_is_said_at_once_without_assertions_too(tmp_path: Path) -> None:
+    pixels = _kept(tmp_path).folder / "pixels.raw"
+    pixels.unlink()
+    pixels.mkdir()
+    script = f"""
+from sightwords.train.kept import Kept
+Kept({str(tmp_path)!r}, key="squares", images={IMAGES}, side_px={SIDE})
+"""
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "IsADirectoryError" in done.stderr
 
 
 @pytest.mark.usefixtures("tiny_net")

@@ -58,8 +58,10 @@ class Kept:
         self._marks_path = self.folder / f"marks-{_boot()}.raw"
         self._written, self._has_room = 0, True
         self.folder.mkdir(parents=True, exist_ok=True)
-        assert len(self._marks) == images  # opened now: what is wrong shows at once
-        assert self._file.writable()
+        try:  # opened now: what is wrong shows at once
+            _ = self._marks, self._file
+        except OSError as error:  # a full disk does not say which
+            raise OSError(error.errno, error.strerror, str(self.folder)) from error
 
     def __getstate__(self) -> dict[str, object]:
         opened = ("_marks", "_file", "_pixels", "_head")
