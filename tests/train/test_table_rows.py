@@ -48,6 +48,15 @@ def test_bad_images_leave_no_gaps(
     assert counted == list(range(1, len(good) + 1))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_no_processes_where_none_are_wanted(
+    squares: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.delattr(table_rows, "ProcessPoolExecutor")
+    examples = squares(100).examples(tmp_path / "in")
+    assert len(build_table(examples, tmp_path / "t", side_px=48, workers=workers)) == 100
+
+
 def test_every_bad_image_is_named_once(
     squares: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

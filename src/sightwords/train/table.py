@@ -104,7 +104,8 @@ def build_table(
 ) -> ImageTable:
     """Decode every image into a table under `directory`; a bad image is logged and left out.
 
-    The index is written last, so that a table without one is known to be unfinished.
+    `workers` are processes, one a core unless given; with 0 or 1 this process does it. The index
+    is written last, so that a table without one is known to be unfinished.
     """
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,8 @@ def build_table(
     rows = Rows(folder / PIXELS_NAME, side_px, resize)
     rows.path.write_bytes(b"")
     with_image = (e for e in examples if e.image is not None)
-    with closing(decoded(with_image, rows, workers=workers or available_cores())) as every:
+    workers = available_cores() if workers is None else workers
+    with closing(decoded(with_image, rows, workers=workers)) as every:
         for row, (example, found) in enumerate(every):
             if isinstance(found, str):
                 log.warning("left out %s: %s", example.id, found)
