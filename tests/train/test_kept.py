@@ -188,6 +188,21 @@ def test_a_write_that_is_cut_short_leaves_no_mark(
     assert kept.get(5, _example("six")) is None
 
 
+def test_where_boots_are_not_known_no_run_trusts_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of processes come again, in containers most of all."""
+
+    def absent(*_: Any, **__: Any) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", absent)
+    kept, pixels = _kept(tmp_path), np.zeros((SIDE, SIDE, 3), dtype=np.uint8)
+    kept.put(5, _example("five"), (pixels, (SIDE, SIDE)))
+    assert kept.get(5, _example("five")) is not None
+    assert _kept(tmp_path).get(5, _example("five")) is None
+
+
 def _no_space(*_: Any) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -21,6 +21,7 @@ import zlib
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -150,8 +151,8 @@ def _sum(example: Example) -> int:
 
 
 def _boot() -> str:
-    """Of the machine since it was switched on; where that is not known, of this process."""
+    """Of the machine since it was switched on; where that is not known, of this run alone."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        return f"process-{os.getpid()}"
+        return f"run-{uuid4().hex}"
