@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, ValueError)
 """What reading a zip or NPZ file may raise that was cut or changed, besides OSError."""
@@ -81,6 +82,25 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write bytes, whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
+
+
+def claim(file: IO[bytes]) -> bool:
+    """Whether this process may write to an open file: no other one has claimed it.
+
+    The claim ends with the file, or with the process, however that ends. Where the system or the
+    file system knows no locks, every claim is granted.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _short(stem: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightwords.errors import ExternalToolError
+from sightwords.errors import CorpusError, ExternalToolError
 from sightwords.train import table_rows
 from sightwords.train.table import INDEX_NAME, build_table
 from sightwords.types import Example
@@ -96,6 +96,26 @@ def test_a_killed_worker_is_an_error_that_says_what_to_do(squares: Any, tmp_path
         build_table(_then(examples, 300, _killed_worker), tmp_path / "t", side_px=48, workers=2)
     assert not (tmp_path / "t" / INDEX_NAME).exists()
     assert len(build_table(examples, tmp_path / "t", side_px=48, workers=2)) == 400
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_two_that_decode_into_one_table_do_not_mix(
+    squares: Any, tmp_path: Path, workers: int
+) -> None:
+    """The second is refused while the first is at work, and the first goes on."""
+    made = squares(100)
+    examples = made.examples(tmp_path / "in")
+    refused: list[str] = []
+
+    def another() -> None:
+        with pytest.raises(CorpusError, match="another process is decoding into it") as error:
+            build_table(examples[:5], tmp_path / "t", side_px=48)
+        refused.append(str(error.value))
+
+    table = build_table(_then(examples, 80, another), tmp_path / "t", side_px=48, workers=workers)
+    assert len(refused) == 1
+    np.testing.assert_array_equal(table.pixels, made.pixels)
+    assert len(build_table(examples[:5], tmp_path / "t", side_px=48)) == 5  # a claim ends
 
 
 @pytest.mark.parametrize("workers", [1, 2])

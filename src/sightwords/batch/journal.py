@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 from sightwords.batch.records import Record
 from sightwords.errors import InputError
-from sightwords.files import atomic_path, named_when_full
+from sightwords.files import atomic_path, claim, named_when_full
 
 VERSION = 1
 _HEADER = "sightwords_batch"
@@ -122,22 +122,11 @@ def line_of(record: Mapping[str, Any]) -> bytes:
 
 
 def _claim(stream: BinaryIO, path: Path) -> None:
-    """Keep other processes from a journal: two that append would write over each other's lines.
-
-    The claim ends with the process, however it ends.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    """Keep other processes from a journal: two that append would write over each other's lines."""
+    if not claim(stream):
         raise InputError(
             f"{path}: another batch is at work on it; wait for its end, or give another --out"
-        ) from error
-    except OSError:  # a file system that knows no locks
-        return
+        )
 
 
 def _scan(stream: BinaryIO, path: Path, settings: Mapping[str, Any]) -> tuple[dict[str, int], int]:

@@ -83,10 +83,12 @@ class TrainingLoop:
         self.step, self.steps = 0, config.epochs * self.order.steps
         self.optimizer = build_optimizer(network, config)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        # Not tried beside teachers, nor with statistics that a step changes (EfficientNet's).
+        is_plain = teachers is None and not any(b.is_floating_point() for b in network.buffers())
         self.forward = wrapped(
             network,
             compile_network=compile_network,
-            graphs=self.device.type == "cuda" and config.accumulate == 1,
+            graphs=self.device.type == "cuda" and config.accumulate == 1 and is_plain,
         )
         # Looked up once: going through all modules takes as long as telling the GPU a layer.
         self.parameters = list(network.parameters())

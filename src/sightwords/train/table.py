@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sightwords.corpus.parallel import default_workers
 from sightwords.errors import CorpusError
-from sightwords.files import write_text
+from sightwords.files import claim, write_text
 from sightwords.runtime import available_cores
 from sightwords.train.table_rows import Rows, decoded
 from sightwords.types import Example
@@ -112,12 +112,17 @@ def build_table(
     kept: list[tuple[str, list[str]]] = []  # without the images' bytes
     sizes: list[tuple[int, int]] = []
     good: list[int] = []
-    (folder / INDEX_NAME).unlink(missing_ok=True)
     rows = Rows(folder / PIXELS_NAME, side_px, resize)
-    rows.path.write_bytes(b"")
     with_image = (e for e in examples if e.image is not None)
-    workers = available_cores() if workers is None else workers
-    with closing(decoded(with_image, rows, workers=workers)) as every:
+    many = available_cores() if workers is None else workers
+    with rows.path.open("ab") as file, closing(decoded(with_image, rows, workers=many)) as every:
+        if not claim(file):
+            raise CorpusError(
+                f"{folder}: another process is decoding into it; wait for its end and run the "
+                "same command again, or give another --cache"
+            )
+        (folder / INDEX_NAME).unlink(missing_ok=True)
+        file.truncate(0)
         for row, (example, found) in enumerate(every):
             if isinstance(found, str):
                 log.warning("left out %s: %s", example.id, found)
@@ -127,17 +132,19 @@ def build_table(
             kept.append((example.id, list(example.captions)))
             if progress:
                 progress(len(kept))
-    rows.keep(good)
-    if not kept:
-        raise CorpusError(f"{folder}: no image of the corpus could be decoded; see the warnings")
-    index = {
-        "side_px": side_px,
-        "resize": resize,
-        "ids": [name for name, _ in kept],
-        "captions": [captions for _, captions in kept],
-        "content": sizes,
-    }
-    write_text(folder / INDEX_NAME, json.dumps(index, ensure_ascii=False))
+        if not kept:
+            raise CorpusError(
+                f"{folder}: no image of the corpus could be decoded; see the warnings"
+            )
+        rows.keep(good)
+        index = {
+            "side_px": side_px,
+            "resize": resize,
+            "ids": [name for name, _ in kept],
+            "captions": [captions for _, captions in kept],
+            "content": sizes,
+        }
+        write_text(folder / INDEX_NAME, json.dumps(index, ensure_ascii=False))
     return open_table(folder)
 
 
