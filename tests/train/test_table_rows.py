@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from sightwords.errors import CorpusError, ExternalToolError
+from sightwords.train import table as tables
 from sightwords.train import table_rows
 from sightwords.train.table import INDEX_NAME, build_table
 from sightwords.types import Example
@@ -100,9 +101,10 @@ def test_a_killed_worker_is_an_error_that_says_what_to_do(squares: Any, tmp_path
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_two_that_decode_into_one_table_do_not_mix(
-    squares: Any, tmp_path: Path, workers: int
+    squares: Any, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second is refused while the first is at work, and the first goes on."""
+    monkeypatch.setattr(tables, "CLAIM_SECONDS", 0.2)
     made = squares(100)
     examples = made.examples(tmp_path / "in")
     refused: list[str] = []
@@ -180,6 +182,9 @@ def test_workers_end_with_the_main_process(squares: Any, tmp_path: Path, how: st
     assert done.returncode == -getattr(signal, how), done.stderr
     workers = [int(number) for number in done.stdout.split()]
     assert len(workers) == 3
+    # At once, as torchrun starts a killed process again: workers that still end are waited for.
+    again = build_table(squares(2).examples(tmp_path / "in"), tmp_path / "t", side_px=48)
+    assert len(again) == 2
     for _ in range(300):
         if not any(map(_runs, workers)):
             break

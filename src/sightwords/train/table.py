@@ -12,11 +12,13 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +36,8 @@ Progress = Callable[[int], None]
 
 INDEX_NAME = "index.json"
 PIXELS_NAME = "pixels.raw"
+CLAIM_SECONDS = 5.0
+"""So long a table is waited for that another process is decoding into."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,7 @@ def build_table(
     with_image = (e for e in examples if e.image is not None)
     many = available_cores() if workers is None else workers
     with rows.path.open("ab") as file, closing(decoded(with_image, rows, workers=many)) as every:
-        if not claim(file):
-            raise CorpusError(
-                f"{folder}: another process is decoding into it; wait for its end and run the "
-                "same command again, or give another --cache"
-            )
+        _claim(file, folder)
         (folder / INDEX_NAME).unlink(missing_ok=True)
         file.truncate(0)
         for row, (example, found) in enumerate(every):
@@ -146,6 +146,18 @@ def build_table(
         }
         write_text(folder / INDEX_NAME, json.dumps(index, ensure_ascii=False))
     return open_table(folder)
+
+
+def _claim(file: IO[bytes], folder: Path) -> None:
+    """Keep other processes from a table; those that a killed one has left behind may still end."""
+    patience = time.monotonic() + CLAIM_SECONDS
+    while not claim(file):
+        if time.monotonic() > patience:
+            raise CorpusError(
+                f"{folder}: another process is decoding into it; wait for its end and run the "
+                "same command again, or give another --cache"
+            )
+        time.sleep(0.1)
 
 
 def open_table(directory: str | os.PathLike[str]) -> ImageTable:

@@ -139,7 +139,7 @@ def _in_processes(
                 "run the same command again, with fewer --workers"
             ) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # waits: until they end, workers hold the file
 
 
 def _paired(group: list[Example], found: Future[list[Found]]) -> Iterator[tuple[Example, Found]]:
