@@ -29,7 +29,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     detector = Detector.load(args.detector, threads=args.threads, calibrated=False)
     began = time.perf_counter()
-    found = detector_features(detector, _examples(args), batch_size=1)
+    found = detector_features(detector, _examples(args))
     found.features.save(args.out / "features.npz")
     np.savez_compressed(
         args.out / "scores.npz",

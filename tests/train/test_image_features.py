@@ -71,7 +71,7 @@ def test_an_exported_detector_gives_the_same(
     vocabulary: Vocabulary = data.vocabulary
     export_detector(network, vocabulary, Config(words=toy_config), tmp_path / "detector")
     detector = Detector.load(tmp_path / "detector", threads=1, calibrated=False)
-    found = detector_features(detector, data.examples(tmp_path / "images"), batch_size=7)
+    found = detector_features(detector, data.examples(tmp_path / "images"))
     expected = describe_images(network, data.table())
     assert detector.spec.whole_token == network.backbone.whole_token
     assert found.features.whole_token == expected.features.whole_token == 0

@@ -96,7 +96,7 @@ def test_a_batch_is_its_images_one_by_one(colour_detector: Path) -> None:
     for alone, together in zip(map(detector, images), detector.batch(images), strict=True):
         np.testing.assert_allclose(alone.region_probs, together.region_probs, rtol=1e-5)
     assert detector.batch([]) == []
-    streamed = list(detector.score(iter(images * 2), batch_size=3))
+    streamed = list(detector.score(iter(images * 2)))
     assert len(streamed) == 4
     np.testing.assert_allclose(
         streamed[2][0].image_probs, pool(detector(images[0])).image_probs, rtol=1e-5

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -22,6 +20,7 @@ from itertools import islice
 
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
+from sightwords.corpus.parallel import begin_worker
 from sightwords.errors import SightwordsError
 from sightwords.pipeline import Captioner
 
@@ -116,8 +115,7 @@ def one_thread_each() -> Iterator[None]:
 def _begin(make: MakeCaptioner, n_best: int, threads: int) -> None:
     """In each process: load the system, leave Ctrl-C to the parent, and never outlive it."""
     global _captioner, _n_best, _refused, _threads
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    begin_worker()
     (_captioner, _refused), _n_best, _threads = _loaded(make), n_best, ThreadPoolExecutor(threads)
 
 
@@ -126,13 +124,6 @@ def _loaded(make: MakeCaptioner) -> tuple[Captioner | None, SightwordsError | No
         return make(), None
     except SightwordsError as error:
         return None, error
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _describe(items: list[Item]) -> list[Record]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sightwords.errors import require
 from sightwords.files import atomic_path
+from sightwords.text.written import as_sentence
 
 DESCRIPTION = "Xmp.dc.description"
 SUBJECT = "Xmp.dc.subject"
@@ -82,7 +83,7 @@ def _write(
     given: Path | None, target: Path, caption: str, words: Sequence[str], *, keep: bool
 ) -> str | None:
     before = _descriptions(given) if given else []
-    if keep and any(description not in (caption, alt_text(caption)) for description in before):
+    if keep and any(description not in (caption, as_sentence(caption)) for description in before):
         return (
             f"{given}: has a description already and was left as it is; replace it with "
             "--overwrite always"
@@ -107,7 +108,7 @@ def _modify(path: Path, caption: str, words: Sequence[str]) -> None:
         before = file.read_xmp()
         described = {
             DESCRIPTION: _said(before.get(DESCRIPTION), caption),
-            ALT_TEXT: _said(before.get(ALT_TEXT), alt_text(caption)),
+            ALT_TEXT: _said(before.get(ALT_TEXT), as_sentence(caption)),
         }
         subject = before.get(SUBJECT) or []
         listed = [subject] if isinstance(subject, str) else subject
@@ -118,15 +119,6 @@ def _modify(path: Path, caption: str, words: Sequence[str]) -> None:
         packet = file.read_raw_xmp()
         mended = re.sub(r"(<dc:subject>\s*)<rdf:Seq>(.*?)</rdf:Seq>", bag, packet, flags=re.DOTALL)
         file.modify_raw_xmp(mended)
-
-
-def alt_text(caption: str) -> str:
-    """With the full stop that screen readers pause at, as the page copies it.
-
-    >>> alt_text("a cup of coffee")
-    'A cup of coffee.'
-    """
-    return f"{caption[:1].upper()}{caption[1:]}."
 
 
 def _said(before: object, caption: str) -> dict[str, str]:

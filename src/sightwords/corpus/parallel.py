@@ -1,8 +1,12 @@
-"""Maps a function over a stream in threads: results in order, memory bounded."""
+"""Work side by side: a function mapped over a stream in threads, and how worker processes begin."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +14,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+PATIENCE_SECONDS = 1.0
+"""So often a worker process looks whether its parent is alive."""
 
 
 def default_workers() -> int:
@@ -39,3 +46,23 @@ def ordered_map(
         finally:
             for _, future in flying:
                 future.cancel()
+
+
+def begin_worker() -> None:
+    """Of a worker process: leave Ctrl-C to the parent, and never outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def parent_watch() -> Callable[[], bool]:
+    """Whether this process' parent is still alive, to be asked again and again."""
+    # Both are asked: a process that was forked later may hold what tells of the parent's end.
+    above, parent = os.getppid(), multiprocessing.parent_process()
+    return lambda: os.getppid() == above and parent is not None and parent.is_alive()
+
+
+def _end_with_parent() -> None:
+    lives = parent_watch()
+    while lives():
+        time.sleep(PATIENCE_SECONDS)
+    os._exit(1)

@@ -7,7 +7,6 @@ slot is kept for the judge until `expires`; a slot kept in vain goes to whoever 
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 
@@ -21,6 +20,7 @@ from sightwords.study.schema import judge as judges
 from sightwords.study.schema import pair as pairs
 from sightwords.study.schema import place as places
 from sightwords.study.schema import showing as showings
+from sightwords.text.written import as_sentence
 
 LEASE_SECONDS = 1800.0
 """How long a pair that is being looked at is kept for its judge."""
@@ -251,25 +251,11 @@ def read_showing(connection: Connection, design: Design, showing_id: int) -> Sho
         id=showing_id,
         key=row.key,
         image=row.image,
-        first=as_shown(captions[0]),
-        second=as_shown(captions[1]),
+        first=as_sentence(captions[0]),
+        second=as_sentence(captions[1]),
         number=answered(connection, row.judge_id) + 1,
         total=design.showings_per_judge,
     )
-
-
-def as_shown(caption: str) -> str:
-    """A capital first, one full stop last, no space before a sign: as anyone might have written it.
-
-    Systems write none of these and corpora split them off, so that a judge could tell whose a
-    caption is without reading it.
-
-    >>> as_shown("a dog near the water"), as_shown("A dog near the water 's edge , alone .")
-    ('A dog near the water.', "A dog near the water's edge, alone.")
-    """
-    text = re.sub(r"\s+(?=[.,;:!?]|'(?:s|re|ve|ll|d|m)\b|n't\b)", "", " ".join(caption.split()))
-    text = text if not text or text.endswith(("!", "?")) else f"{text.rstrip('.')}."
-    return text[:1].upper() + text[1:]
 
 
 def is_surplus(connection: Connection, showing_id: int) -> bool:

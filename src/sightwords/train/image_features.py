@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -187,7 +186,6 @@ def detector_features(
     detector: Detector,
     examples: Iterable[Example],
     *,
-    batch_size: int = 8,
     progress: Progress | None = None,
     on_error: Callable[[str], None] | None = None,
 ) -> Described:
@@ -199,25 +197,22 @@ def detector_features(
     scores: list[FloatArray] = []
     features: list[HalfArray] = []
     place: int | None = None
-    group = []
-    for example in chain(examples, [None]):
-        if example is not None and example.image is not None:
-            try:
-                group.append((example.id, decode(example.image)))
-            except ImageError as error:
-                (on_error or log.warning)(f"left out {example.id}: {error}")
-        if group and (example is None or len(group) == batch_size):
-            for (name, _), regions in zip(
-                group, detector.batch([image for _, image in group]), strict=True
-            ):
-                assert regions.features is not None
-                ids.append(name)
-                scores.append(pool(regions).image_probs)
-                features.append(_half(regions.features[None])[0])
-                place = regions.whole_token
-            group = []
-            if progress:
-                progress(len(ids))
+    for example in examples:
+        if example.image is None:
+            continue
+        try:
+            image = decode(example.image)
+        except ImageError as error:
+            (on_error or log.warning)(f"left out {example.id}: {error}")
+            continue
+        regions = detector(image)
+        assert regions.features is not None
+        ids.append(example.id)
+        scores.append(pool(regions).image_probs)
+        features.append(_half(regions.features[None])[0])
+        place = regions.whole_token
+        if progress:
+            progress(len(ids))
     if not ids:
         raise InputError("no image could be decoded, so there are no features; check the corpus")
     found = ImageFeatures(tuple(ids), np.stack(features), whole_token=place)

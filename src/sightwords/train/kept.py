@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from sightwords.corpus.splits import id_hash
 from sightwords.errors import ConfigError
+from sightwords.files import named_when_full
 from sightwords.train.canvas import Canvas, Pixels
 from sightwords.types import Example
 
@@ -59,10 +60,8 @@ class Kept:
         self._marks_path = self.folder / f"marks-{_boot()}.raw"
         self._written, self._has_room = 0, True
         self.folder.mkdir(parents=True, exist_ok=True)
-        try:  # opened now: what is wrong shows at once
-            _ = self._marks, self._file
-        except OSError as error:  # a full disk does not say which
-            raise OSError(error.errno, error.strerror, str(self.folder)) from error
+        with named_when_full(self.folder):
+            _ = self._marks, self._file  # opened now: what is wrong shows at once
 
     def __getstate__(self) -> dict[str, object]:
         opened = ("_marks", "_file", "_pixels", "_head")

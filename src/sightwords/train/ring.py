@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.parallel import parent_watch
 from sightwords.errors import ExternalToolError
 
 SLOTS = 4
@@ -133,11 +134,10 @@ class _Worker:
             self.failures.send((_that_travels(error), traceback.format_exc()))
 
     def _empty(self) -> Iterator[Parts]:
-        # Both are asked: a process that was forked later may hold what tells of the parent's end.
-        above, parent = os.getppid(), multiprocessing.parent_process()
+        lives = parent_watch()
         for slot in cycle(_slots(self.memory, self.layout)):
             while not self.free.acquire(timeout=PATIENCE_SECONDS):
-                if os.getppid() != above or parent is None or not parent.is_alive():
+                if not lives():
                     return
             yield slot
 

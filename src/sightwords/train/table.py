@@ -27,7 +27,7 @@ from sightwords.corpus.parallel import default_workers
 from sightwords.errors import CorpusError
 from sightwords.files import claim, write_text
 from sightwords.runtime import available_cores
-from sightwords.train.table_rows import Rows, decoded
+from sightwords.train.table_rows import RowFile, decoded
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
 
@@ -116,7 +116,7 @@ def build_table(
     kept: list[tuple[str, list[str]]] = []  # without the images' bytes
     sizes: list[tuple[int, int]] = []
     good: list[int] = []
-    rows = Rows(folder / PIXELS_NAME, side_px, resize)
+    rows = RowFile(folder / PIXELS_NAME, side_px, resize)
     with_image = (e for e in examples if e.image is not None)
     many = available_cores() if workers is None else workers
     with rows.path.open("ab") as file, closing(decoded(with_image, rows, workers=many)) as every:

@@ -10,11 +10,7 @@ system for (docs/scale.md, "Training").
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -23,7 +19,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
+from sightwords.corpus.parallel import begin_worker
 from sightwords.errors import ExternalToolError
+from sightwords.files import named_when_full
 from sightwords.train.canvas import canvas, one_thread_a_decoder
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
@@ -37,12 +35,10 @@ GROUP_IMAGES, GROUP_BYTES = 32, 1 << 20
 """What a worker is given at a time, at most; but always one image."""
 AHEAD = 3
 """Groups a worker that are under way: none waits, and memory holds them."""
-PATIENCE_SECONDS = 1.0
-"""So often a worker looks whether the main process is alive."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFile:
     """Rows of one size in a file."""
 
     path: Path
@@ -56,11 +52,12 @@ class Rows:
 
     def write(self, first: int, examples: list[Example]) -> list[Found]:
         """Decode these into the rows from `first` on; the row of a bad image holds anything."""
-        try:
-            with one_thread_a_decoder(), self.path.open("r+b", buffering=0) as file:
-                return [self._one(file.fileno(), row, e) for row, e in enumerate(examples, first)]
-        except OSError as error:  # a full disk does not say which
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        with (
+            named_when_full(self.path),
+            one_thread_a_decoder(),
+            self.path.open("r+b", buffering=0) as file,
+        ):
+            return [self._one(file.fileno(), row, e) for row, e in enumerate(examples, first)]
 
     def _one(self, file: int, row: int, example: Example) -> Found:
         found = canvas(example, side_px=self.side_px, mode=self.resize)
@@ -85,7 +82,7 @@ class Rows:
 
 
 def decoded(
-    examples: Iterable[Example], rows: Rows, *, workers: int
+    examples: Iterable[Example], rows: RowFile, *, workers: int
 ) -> Generator[tuple[Example, Found], None, None]:
     """Each example with what was found, in order; the n-th is in row n of the file."""
     waiting = iter(examples)
@@ -124,7 +121,7 @@ def _in_processes(
     groups: Iterator[tuple[int, list[Example]]],
     workers: int,
 ) -> Generator[tuple[Example, Found], None, None]:
-    with ProcessPoolExecutor(workers, initializer=_begin) as pool:
+    with ProcessPoolExecutor(workers, initializer=begin_worker) as pool:
         flying: deque[tuple[list[Example], Future[list[Found]]]] = deque()
         try:
             for first, group in groups:
@@ -144,17 +141,3 @@ def _in_processes(
 
 def _paired(group: list[Example], found: Future[list[Found]]) -> Iterator[tuple[Example, Found]]:
     return zip(group, found.result(), strict=True)
-
-
-def _begin() -> None:
-    """In each process: leave Ctrl-C to the parent, and never outlive it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # Both are asked: a process that was forked later may hold what tells of the parent's end.
-    above, parent = os.getppid(), multiprocessing.parent_process()
-    while os.getppid() == above and parent is not None and parent.is_alive():
-        time.sleep(PATIENCE_SECONDS)
-    os._exit(1)

@@ -12,8 +12,7 @@ millisecond beside the network's own time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -95,21 +94,9 @@ class Detector:
 
     def __call__(self, image: Image.Image, *, name: str = "") -> RegionScores:
         """Eq. 2: upright RGB -> RegionScores; `name` is what errors call the image."""
-        return self.batch([image], names=[name])[0]
-
-    def batch(
-        self, images: Sequence[Image.Image], *, names: Sequence[str] | None = None
-    ) -> list[RegionScores]:
-        """Several images, each scored as it would be alone.
-
-        One run of the network for each: an int8 network takes the scale of its values from all
-        that goes through it together, so that a photograph's words would depend on its neighbours.
-        On a CPU nothing is lost: together they would take as long.
-        """
-        called = names or [""] * len(images)
-        return [self._regions(image, name) for image, name in zip(images, called, strict=True)]
-
-    def _regions(self, image: Image.Image, name: str) -> RegionScores:
+        # Never several in one run: an int8 network takes the scale of its values from all that goes
+        # through it together, so that a photograph's words would depend on its neighbours. On a
+        # CPU nothing is lost: together they would take as long.
         outputs = self.network.run({"image": self.spec.input.prepare(image)[None]}, about=name)
         return RegionScores(
             region_probs=sigmoid(outputs["region_logits"][0]),
@@ -122,6 +109,10 @@ class Detector:
             patches=self._patches(outputs, image.size),
         )
 
+    def batch(self, images: Iterable[Image.Image]) -> list[RegionScores]:
+        """Several images, each scored as it would be alone."""
+        return [self(image) for image in images]
+
     def _whole_token(self, features: FloatArray) -> int:
         """As `detector.json` says; of (B, T, D)."""
         said = self.spec.whole_token
@@ -133,14 +124,11 @@ class Detector:
         corners = self.spec.patches(*size).corners.astype(np.float32)
         return Patches(outputs["patch_logits"][0], outputs["attention"][0], corners)
 
-    def score(
-        self, images: Iterator[Image.Image], *, batch_size: int = 1
-    ) -> Iterator[tuple[WordScores, FloatArray]]:
-        """Word scores and features of a stream of images, `batch_size` at a time."""
-        while group := list(islice(images, batch_size)):
-            for regions in self.batch(group):
-                assert regions.features is not None
-                yield pool(regions), regions.features
+    def score(self, images: Iterable[Image.Image]) -> Iterator[tuple[WordScores, FloatArray]]:
+        """Word scores and features of a stream of images."""
+        for regions in map(self, images):
+            assert regions.features is not None
+            yield pool(regions), regions.features
 
     def calibrate(
         self, scores: WordScores, regions: RegionScores, *, threshold: float | None = None

@@ -52,14 +52,8 @@ class ProposalDetector(Detector):
         loaded.source = source
         return loaded
 
-    def batch(
-        self, images: Sequence[Image.Image], *, names: Sequence[str] | None = None
-    ) -> list[RegionScores]:
-        """Each image with its own number of boxes, so one run of the network each."""
-        names = names or [""] * len(images)
-        return [self._one(image, name) for image, name in zip(images, names, strict=True)]
-
-    def _one(self, image: Image.Image, name: str) -> RegionScores:
+    def __call__(self, image: Image.Image, *, name: str = "") -> RegionScores:
+        """As `Detector`, over the boxes of the image."""
         boxes = with_whole_image(self._boxes(image, name), limit=self.spec.grid.rows - 1)
         feed = {
             "image": self.spec.input.prepare(image)[None],
