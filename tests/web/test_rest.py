@@ -376,14 +376,15 @@ def test_samples_are_there(client: TestClient) -> None:
 def test_scores_are_remembered_and_pixels_are_not(make_engine: partial[Engine]) -> None:
     engine = make_engine(limits=Limits(remembered=2))
     runs = 0
-    whole = engine.detector.batch
+    network = engine.detector.network
+    whole = network.run
 
-    def counted(images: Any, **more: Any) -> Any:
+    def counted(inputs: Any, **more: Any) -> Any:
         nonlocal runs
-        runs += len(images)
-        return whole(images, **more)
+        runs += len(inputs["image"])
+        return whole(inputs, **more)
 
-    engine.detector.batch = counted  # type: ignore[method-assign]
+    network.run = counted  # type: ignore[method-assign]
     from sightwords.web.engine import Job
 
     def ask(data: bytes, **wishes: Any) -> Any:
