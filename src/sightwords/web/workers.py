@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any, Protocol
 
-from sightwords.batch.workers import one_thread_each
 from sightwords.errors import BundleError, SightwordsError
+from sightwords.parallel import one_thread_each
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
 from sightwords.web.problems import BROKEN, DIED, TOO_LATE, Problem
