@@ -39,6 +39,8 @@ class Wishes:
     """Cores to use; None: all."""
     n_best: int = 0
     """Sentences to keep beside the caption, in JSONL and Parquet."""
+    max_seconds: float = 10.0
+    """Time limit for one photo; one that takes longer is listed as an error."""
     min_precision: float = 0.0
     require: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
@@ -101,6 +103,13 @@ class BatchOptions(Wishes):
         if self.sidecars:
             return self.out / ".sightwords-batch.part"
         return self.out.with_name(f"{self.out.name}.part")
+
+    @property
+    def sums(self) -> Path:
+        """Which bytes the captions describe, for a later `--overwrite missing` or `--resume`."""
+        if self.sidecars:
+            return self.out / ".sightwords-sums"
+        return self.out.with_name(f".{self.out.name}.sums")
 
     @property
     def errors(self) -> Path:
