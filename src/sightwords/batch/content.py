@@ -19,30 +19,40 @@ from sightwords.corpus.sources import is_url
 from sightwords.images.source import open_source
 from sightwords.types import ImageRef
 
-MAX_HELD_BYTES = 128 << 20
-"""Files up to this size are read once, so that the sum and the caption are of the same bytes.
-Larger ones are no photos: of these the size, the time and the first part stand for the rest."""
+HELD_BYTES = 16 << 20
+"""Files up to this size are read once, so that the sum and the caption are of the same bytes."""
 _PIECE = 1 << 20
 
 
 def read_once(image: ImageRef) -> tuple[ImageRef, str | None]:
     """The image with its bytes in memory, and their sum; raises `ImageError` as decoding would.
 
-    What is not a file of a sensible size comes back as it is: decoding it says what is wrong.
+    A large file, a pipe or a device comes back as it is: decoding bounds what it may cost.
     """
-    if image.data is None and not _is_small(image):
+    if not _is_small(image):
         return image, content_sum(image)
     with open_source(image) as stream:
         data = stream.read()
     return replace(image, data=data), hashlib.sha256(data).hexdigest()
 
 
+def stamp(image: ImageRef) -> tuple[int, ...]:
+    """What changes when a file is written: to be compared before and after a large one is read."""
+    if image.data is not None:
+        return ()
+    try:
+        found = os.stat(image.location)  # noqa: PTH116 - a name may hold any character
+    except (OSError, ValueError):
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def content_sum(image: ImageRef) -> str | None:
-    """SHA-256 of an image's bytes; None where they cannot be read."""
+    """SHA-256 of an image's bytes; None where they cannot be read or are too many for a photo."""
     total = hashlib.sha256()
     with suppress(Exception):  # whatever is wrong with it is said when it is captioned
-        if not _is_small(image) and image.data is None:
-            return _large_sum(image.location)
+        if not _is_small(image) and not Path(image.location).is_file():
+            return None  # a pipe or a device can be read only once
         with open_source(image) as stream:
             for piece in _pieces(stream):
                 total.update(piece)
@@ -58,16 +68,7 @@ def _is_small(image: ImageRef) -> bool:
         found = os.stat(image.location)  # noqa: PTH116 - a name may hold any character
     except (OSError, ValueError):
         return True  # opening it says why
-    return stat.S_ISREG(found.st_mode) and found.st_size <= MAX_HELD_BYTES
-
-
-def _large_sum(location: str) -> str | None:
-    if not Path(location).is_file():  # opening a pipe would wait for its writer
-        return None
-    with Path(location).open("rb") as stream:
-        found = os.fstat(stream.fileno())
-        about = f"{found.st_size} {found.st_mtime_ns} ".encode()
-        return hashlib.sha256(about + stream.read(_PIECE)).hexdigest()
+    return stat.S_ISREG(found.st_mode) and found.st_size <= HELD_BYTES
 
 
 def _pieces(stream: BinaryIO) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
+from sightwords.images import DEFAULT_LIMITS, ImageLimits
 from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.pipeline import Captioner, load
 from sightwords.text.vocabulary import Vocabulary
@@ -63,7 +64,13 @@ class Wishes:
             min_precision=self.min_precision,
             require=self.require,
             forbid=forbid,
+            limits=self.limits,
         )
+
+    @property
+    def limits(self) -> ImageLimits:
+        """What one photo may cost to decode; a fifth of its time is left for the caption."""
+        return replace(DEFAULT_LIMITS, seconds=0.8 * self.max_seconds)
 
     def warn(self, bundle: Path) -> None:
         """Log which forbidden words a bundle never says anyway: they may be misspelt."""

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 
-from sightwords.batch.content import read_once
+from sightwords.batch.content import read_once, stamp
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
 from sightwords.errors import SightwordsError, said_of
@@ -71,8 +71,11 @@ def describe(captioner: Captioner, item: Item, n_best: int = 0) -> Record:
     """Caption one item; whatever goes wrong is an error of this photo alone."""
     content = None
     try:
+        before = stamp(item.image)
         image, content = read_once(item.image)
         caption = captioner(image)
+        if image.data is None and stamp(item.image) != before:
+            content = None  # it was changed meanwhile: a resumed run captions it again
         return {"id": item.id, "sha256": content, **caption_record(caption, n_best=n_best)}
     except Exception as error:  # MemoryError and RecursionError too: the other photos go on
         if not isinstance(error, SightwordsError):
