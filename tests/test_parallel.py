@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sightwords import parallel
 from sightwords.errors import ImageError
 from sightwords.parallel import AnswerError, WorkerLostError, WorkerProcess
 
@@ -41,6 +42,9 @@ def answers(request: Any) -> Iterator[Any]:
         raise EOFError("of a decoder")  # also what a closed pipe raises
     if request == "hang":
         time.sleep(START_SECONDS)
+    if request == "slow":
+        time.sleep(3)
+        yield request
     if request == "pid":
         yield os.getpid()
     if isinstance(request, int):
@@ -54,7 +58,7 @@ def worker() -> Iterator[WorkerProcess[Any, Any]]:
     started: WorkerProcess[Any, Any] = WorkerProcess(load, start_seconds=START_SECONDS)
     yield started
     started.stop()
-    assert not started.alive()
+    assert not started.responds()
 
 
 def test_replies_come_in_order_and_errors_cost_one_answer(worker: WorkerProcess[Any, Any]) -> None:
@@ -93,8 +97,27 @@ def test_a_worker_that_stops_reading(worker: WorkerProcess[Any, Any]) -> None:
     assert lost.value.hung
     start = time.monotonic()
     worker.stop()
-    assert not worker.alive()
+    assert not worker.responds()
     assert time.monotonic() - start < 5
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
+def test_a_stopped_worker_is_noticed_before_its_time_is_up(
+    worker: WorkerProcess[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "SILENT_SECONDS", 3.0)
+    assert worker.listen()
+    os.kill(worker.pid, signal.SIGSTOP)
+    with pytest.raises(WorkerLostError, match="did not answer in 3 seconds") as lost:
+        list(worker.ask(1, seconds=60))
+    assert lost.value.hung
+
+
+def test_a_long_answer_of_a_worker_that_runs_is_waited_for(
+    worker: WorkerProcess[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "SILENT_SECONDS", 1.5)
+    assert list(worker.ask("slow", seconds=60)) == ["slow"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

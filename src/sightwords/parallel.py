@@ -1,8 +1,9 @@
 """Work side by side: a function mapped over a stream in threads, and worker processes.
 
 `WorkerProcess` loads something once in a process of its own and then answers requests one at a
-time. Starting, sending and receiving have time limits. A worker that dies or hangs raises
-`WorkerLostError` in the caller, which stops it and starts another.
+time. Starting, sending and receiving have time limits, and a thread in the process says twice a
+second that it runs. A worker that dies or hangs raises `WorkerLostError` in the caller, which stops
+it and starts another.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ PATIENCE_SECONDS = 1.0
 
 ENDING_SECONDS = 10.0
 """How long a process may take to end after it was killed or has closed its pipe."""
+
+BEAT_SECONDS = 0.5
+"""How often a worker process says that it runs, whatever it is doing."""
+
+SILENT_SECONDS = 8.0
+"""A worker that is not heard for so long hangs: it was stopped, or one call never ends."""
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _environment = threading.RLock()
@@ -120,7 +127,7 @@ class WorkerProcess(Generic[T, R]):
 
     `load(*arguments)` runs in the process and returns the function that answers: it takes a
     request and gives its replies. Everything that is sent must be picklable. Only one thread at a
-    time may use a worker.
+    time may use a worker; `responds` may be read by any.
 
         worker = WorkerProcess(load_model, path, start_seconds=60)
         for reply in worker.ask(photos, seconds=10):
@@ -137,12 +144,18 @@ class WorkerProcess(Generic[T, R]):
         # Spawned, not forked: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, load, arguments), daemon=True)
+        self._beats, their_beats = context.Pipe(duplex=False)
+        self._process = context.Process(
+            target=_work, args=(theirs, their_beats, load, arguments), daemon=True
+        )
+        self._heard = self._listened = 0.0
+        self._loaded = False
         self._number = 0
         self._started: threading.Thread | None = None
         with one_thread_each():
             self._process.start()
         theirs.close()
+        their_beats.close()
         # A worker ignores SIGTERM, with which Python ends its children at exit: kill it before.
         self._kill = weakref.finalize(self, self._process.kill)
         try:
@@ -151,6 +164,7 @@ class WorkerProcess(Generic[T, R]):
         except BaseException:
             self.stop()
             raise
+        self._heard, self._loaded = time.monotonic(), True
 
     @property
     def pid(self) -> int:
@@ -158,9 +172,22 @@ class WorkerProcess(Generic[T, R]):
         assert self._process.pid is not None
         return self._process.pid
 
-    def alive(self) -> bool:
-        """Whether the process exists; it may hang all the same."""
-        return self._process.is_alive()
+    def responds(self, within: float | None = None) -> bool:
+        """Whether the process lives and was heard a moment ago, as far as `listen` knows."""
+        silent = time.monotonic() - self._heard
+        return self._process.is_alive() and silent < (within or SILENT_SECONDS)
+
+    def listen(self) -> bool:
+        """Hear whether the process runs; to be called every few seconds while it is idle."""
+        now = time.monotonic()
+        if now - self._listened > SILENT_SECONDS / 2:  # this process did not run either
+            self._heard = now
+        self._listened = now
+        with suppress(EOFError, OSError):
+            while self._beats.poll():
+                self._beats.recv_bytes()
+                self._heard = now
+        return self.responds()
 
     def ask(self, request: T, *, seconds: float) -> Iterator[R]:
         """The replies to a request, each within so many seconds of the one before.
@@ -182,6 +209,7 @@ class WorkerProcess(Generic[T, R]):
             if self._started.is_alive():
                 return  # closing a pipe that a thread still uses could hit another file
         self._pipe.close()
+        self._beats.close()
         self._kill.detach()
 
     def _replies(self, seconds: float) -> Iterator[R]:
@@ -207,9 +235,14 @@ class WorkerProcess(Generic[T, R]):
 
         self._started = threading.Thread(target=run, daemon=True)
         self._started.start()
-        if not wait([done], seconds).done:
-            message = f"the worker process did not {what} in {seconds:g} seconds"
-            raise WorkerLostError(message, hung=True)
+        until = time.monotonic() + seconds
+        while not wait([done], max(0.0, min(BEAT_SECONDS, until - time.monotonic()))).done:
+            # Of a process that died the pipe is about to tell.
+            silent = self._loaded and not self.listen() and self._process.is_alive()
+            if silent or time.monotonic() >= until:
+                limit = SILENT_SECONDS if silent else seconds
+                message = f"the worker process did not {what} in {limit:g} seconds"
+                raise WorkerLostError(message, hung=True)
         try:
             return done.result()
         except (EOFError, OSError) as error:
@@ -229,10 +262,14 @@ class WorkerProcess(Generic[T, R]):
 
 
 def _work(
-    pipe: Connection, load: Callable[..., Callable[[T], Iterable[R]]], arguments: tuple[object, ...]
+    pipe: Connection,
+    beats: Connection,
+    load: Callable[..., Callable[[T], Iterable[R]]],
+    arguments: tuple[object, ...],
 ) -> None:
     """The life of a worker process; it ends when its parent does."""
     begin_worker()
+    threading.Thread(target=_beat, args=(beats,), daemon=True).start()
     for name in ("SIGTERM", "SIGHUP"):  # sent to a whole group: the parent decides when to end
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -248,6 +285,13 @@ def _work(
             number, request = pipe.recv()
             for kind, value in _told(answers, request):
                 pipe.send((number, kind, value))
+
+
+def _beat(beats: Connection) -> None:
+    with suppress(OSError):  # the parent has gone
+        while True:
+            beats.send_bytes(b".")
+            time.sleep(BEAT_SECONDS)
 
 
 def _told(answers: Callable[[T], Iterable[R]], request: T) -> Iterator[tuple[str, Any]]:
