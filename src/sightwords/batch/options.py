@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
-from sightwords.images import DEFAULT_LIMITS, ImageLimits
+from sightwords.images.limits import MAX_SECONDS, limits_of
 from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.pipeline import Captioner, load
 from sightwords.text.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ class Wishes:
     """Cores to use; None: all."""
     n_best: int = 0
     """Sentences to keep beside the caption, in JSONL and Parquet."""
-    max_seconds: float = 10.0
+    max_seconds: float = MAX_SECONDS
     """Time limit for one photo; one that takes longer is listed as an error."""
     min_precision: float = 0.0
     require: tuple[str, ...] = ()
@@ -64,13 +64,8 @@ class Wishes:
             min_precision=self.min_precision,
             require=self.require,
             forbid=forbid,
-            limits=self.limits,
+            limits=limits_of(self.max_seconds),
         )
-
-    @property
-    def limits(self) -> ImageLimits:
-        """What one photo may cost to decode; a fifth of its time is left for the caption."""
-        return replace(DEFAULT_LIMITS, seconds=0.8 * self.max_seconds)
 
     def warn(self, bundle: Path) -> None:
         """Log which forbidden words a bundle never says anyway: they may be misspelt."""

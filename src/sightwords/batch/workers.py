@@ -25,6 +25,7 @@ from sightwords.batch.content import read_once, stamp
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
 from sightwords.errors import SightwordsError, said_of
+from sightwords.images.limits import MAX_SECONDS
 from sightwords.parallel import AnswerError, WorkerLostError, WorkerProcess
 from sightwords.pipeline import Captioner
 
@@ -55,7 +56,7 @@ def captioned(
     *,
     workers: int,
     n_best: int = 0,
-    max_seconds: float = 10.0,
+    max_seconds: float = MAX_SECONDS,
 ) -> Iterator[Record]:
     """A record for each item, in order; one that cannot be captioned has `error` instead."""
     if workers == 1:
@@ -158,9 +159,8 @@ class _Worker:
         return record
 
     def _running(self) -> WorkerProcess[list[Item], Record]:
-        if self._closed:
-            raise SightwordsError("the batch was stopped")
         if self._process is None:
+            self._go_on()
             try:
                 self._process = WorkerProcess(self._load, start_seconds=START_SECONDS)
             except (WorkerLostError, OSError, EOFError) as error:
@@ -168,10 +168,13 @@ class _Worker:
                     f"a worker process could not start ({error}); what was captioned is kept: go "
                     "on with --resume, with --workers 1 if it happens again"
                 ) from error
-            if self._closed:
-                self._drop()
-                raise SightwordsError("the batch was stopped")
+            self._go_on()
         return self._process
+
+    def _go_on(self) -> None:
+        if self._closed:
+            self._drop()
+            raise SightwordsError("the batch was stopped")
 
     def _drop(self) -> None:
         process, self._process = self._process, None
