@@ -256,7 +256,7 @@ class _Job:
         photograph = Path(item.image.location)
         if not is_described(self.options.format, target, photograph=photograph):
             return False
-        known = self.sums.get(item.id)
+        known = self.sums.get(self._name(target))
         if known is not None and target.exists() and known != content_sum(item.image):
             self.ours.add(item.id)
         return item.id not in self.ours
@@ -314,10 +314,16 @@ def _finish(job: _Job) -> None:
 
 
 def _sums(job: _Job, order: list[str]) -> Iterator[tuple[str, str | None]]:
-    """The sums of all that was captioned; of photos' own files, those of earlier batches too."""
+    """The sums of all that was captioned; of photos' own files, those of earlier batches too.
+
+    Photos' own files go by their own names: two photos may take turns in having one.
+    """
     written = set()
     for record in job.journal.records(order):
-        if "error" not in record or not job.options.sidecars:
-            written.add(record["id"])
+        if not job.options.sidecars:
             yield record["id"], record.get("sha256")
+        elif "error" not in record:
+            name = job._name(job.targets[record["id"]])
+            written.add(name)
+            yield name, record.get("sha256")
     yield from ((name, known) for name, known in job.sums.items() if name not in written)
