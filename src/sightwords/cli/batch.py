@@ -161,7 +161,12 @@ def _here(
     from sightwords.batch import BatchOptions, open_source, run_batch
 
     options = BatchOptions(out=Path(args.out), in_place=args.in_place, **_wishes(args))
-    source = open_source(args.source, images=args.images, on_problem=problems.append)
+    source = open_source(
+        args.source,
+        images=args.images,
+        allow_urls=args.allow_urls,
+        on_problem=problems.append,
+    )
     return run_batch(source, options, on_progress=show), options.errors
 
 
@@ -172,7 +177,12 @@ def _on_ray(
 
     options = ClusterOptions(out=args.out, address=args.address, **_wishes(args))
     progress = run_on_ray(
-        args.source, options, images=args.images, on_problem=problems.append, on_progress=show
+        args.source,
+        options,
+        images=args.images,
+        allow_urls=args.allow_urls,
+        on_problem=problems.append,
+        on_progress=show,
     )
     return progress, options.errors
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.names import json_line, let_any_name_out
 from sightwords.cli.talk import say
+from sightwords.corpus.sources import listed_image
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.images.limits import MAX_SECONDS, limits_of
 from sightwords.pipeline import load
@@ -98,6 +99,12 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
         help="build only on words of at least this precision, 0 to 1 (three at least are kept)",
     )
     parser.add_argument(
+        "--allow-urls",
+        action="store_true",
+        help="fetch photos that a list names by an http or https URL, up to 64 MB each (default: "
+        "such a photo is an error)",
+    )
+    parser.add_argument(
         "--max-seconds",
         type=_seconds,
         default=MAX_SECONDS,
@@ -162,7 +169,10 @@ def _photographs(args: argparse.Namespace) -> list[str]:
 def _caption(
     photograph: str, captioner: Captioner, photographs: list[str], args: argparse.Namespace
 ) -> str:
-    trace = captioner.trace(photograph)
+    # A URL that was typed is fetched; one of a list on stdin needs consent.
+    typed = photograph in args.photographs
+    listed = listed_image(photograph, allow_urls=args.allow_urls)
+    trace = captioner.trace(photograph if typed else listed)
     if args.explain:
         _draw(photograph, captioner, trace, photographs, args.explain)
     return _text(photograph, trace.caption, args)
