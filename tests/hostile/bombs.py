@@ -29,7 +29,10 @@ def bombs(seed: int = 0) -> dict[str, Writer]:
 
 
 def _file(content: bytes) -> Writer:
-    return lambda path: path.write_bytes(content) and None
+    def write(path: Path) -> None:
+        path.write_bytes(content)
+
+    return write
 
 
 def _sparse(head: bytes, size: int) -> Writer:
@@ -313,14 +316,15 @@ def _plain_tiff(
 
 def _tiff(rng: random.Random) -> dict[str, Writer]:
     made: dict[str, Writer] = {}
-    for side, bits, kind in ((16_000, 32, 3), (8_000, 32, 3), (8_000, 32, 2), (13_000, 16, 1),
-                             (13_000, 8, 1), (13_000, 1, 1), (60_000, 1, 1), (8_500, 64, 3)):  # fmt: skip
+    deep = ((16_000, 32, 3), (8_000, 32, 3), (8_000, 32, 2), (13_000, 16, 1), (8_500, 64, 3))
+    for side, bits, kind in (*deep, (13_000, 8, 1), (13_000, 1, 1), (60_000, 1, 1)):
         zeros = zlib.compress(bytes(min(side * side * bits // 8, 300 << 20)), 9)
         made[f"deflate-{side}-b{bits}k{kind}.tif"] = _file(
             _plain_tiff(side, side, bits=bits, samples=1, kind=kind, packing=8, data=zeros)
         )
-    for packing, name in ((2, "ccitt"), (3, "fax3"), (4, "fax4"), (5, "lzw"), (7, "jpeg"),
-                          (32773, "packbits"), (34925, "lzma"), (50000, "zstd"), (1, "raw")):  # fmt: skip
+    for_fax = ((2, "ccitt"), (3, "fax3"), (4, "fax4"))
+    others = ((1, "raw"), (5, "lzw"), (7, "jpeg"), (32773, "packbits"), (34925, "lzma"))
+    for packing, name in (*for_fax, *others, (50000, "zstd")):
         for side in (5_000, 12_000):
             made[f"{name}-{side}.tif"] = _file(
                 _plain_tiff(side, side, bits=1 if packing in (2, 3, 4) else 8, samples=1, kind=1,
