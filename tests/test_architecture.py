@@ -19,7 +19,10 @@ import sightwords
 ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_version", "errors", "types", "files", "settings", "samples", "parallel", "http_server"),
+    (
+        "_version", "errors", "types", "files", "settings", "samples",
+        "parallel", "sandbox", "http_server",
+    ),  # fmt: skip
     ("config",),
     ("text", "images", "corpus", "runtime"),
     ("words", "language", "metrics"),
