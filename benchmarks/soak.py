@@ -8,7 +8,9 @@ bytes, bodies that are too large, half requests and whole ones whose answer nobo
 processes, so that shared pages count once; the load stops for a moment before each sample.
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
-answer, or if memory grows by more than 5 % after the first ten minutes.
+answer, or if memory grows by more than 5 % after the first ten minutes: the largest median of ten
+minutes against that of minutes 10 to 20. A single sample says little, since a worker that has just
+been replaced is smaller than one that has worked for a while.
 """
 
 from __future__ import annotations
@@ -424,9 +426,8 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
     """All figures as JSON."""
     with tally.lock:
         settled = [mb for minute, mb in tally.memory if minute >= SETTLED_MINUTES]
-        growth = None
-        if len(settled) > 1:
-            growth = round(100 * (settled[-1] / settled[0] - 1), 2)
+        medians = _medians(tally.memory)
+        growth = round(100 * (max(medians) / medians[0] - 1), 2) if medians else None
         latencies = sorted(tally.latencies)
         return {
             "minutes": round(seconds / 60, 2),
@@ -441,12 +442,25 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
             "memory_mb": {
                 "at_10_minutes": settled[0] if settled else None,
                 "max_after": max(settled, default=None),
+                "medians_of_10_minutes": medians,
                 "last": tally.memory[-1][1] if tally.memory else None,
                 "growth_percent": growth,
                 "samples": tally.memory,
             },
             "good": not tally.unexpected and (growth is None or growth <= MOST_GROWTH),
         }
+
+
+def _medians(samples: list[tuple[float, float]]) -> list[float]:
+    """Of each ten minutes after the first ten."""
+    windows: dict[int, list[float]] = {}
+    for minute, megabytes in samples:
+        windows.setdefault(int(minute // SETTLED_MINUTES), []).append(megabytes)
+    return [
+        round(statistics.median(found), 1)
+        for window, found in sorted(windows.items())
+        if window > 0 and len(found) >= 3
+    ]
 
 
 def _quantiles(latencies: list[float]) -> dict[str, float]:

@@ -20,9 +20,16 @@ ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        "_version", "errors", "types", "files", "settings", "samples",
-        "parallel", "sandbox", "http_server",
-    ),  # fmt: skip
+        "_version",
+        "errors",
+        "types",
+        "files",
+        "settings",
+        "samples",
+        "parallel",
+        "sandbox",
+        "http_server",
+    ),
     ("config",),
     ("text", "images", "corpus", "runtime"),
     ("words", "language", "metrics"),
