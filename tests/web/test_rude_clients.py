@@ -230,7 +230,7 @@ HUGE = b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
     ("length", "status"),
     [
         (b"Content-Length: 100000000000\r\n\r\n", b" 413 "),
-        (b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\n", b" 413 "),
+        (b"Transfer-Encoding: chunked\r\nOrigin: http://evil\r\n\r\nfffffff\r\n", b" 403 "),
         (b"Content-Length: 100000000000\r\nOrigin: http://evil\r\n\r\n", b" 403 "),
     ],
 )
@@ -242,11 +242,10 @@ def test_after_a_refusal_no_body_is_read(server: str, length: bytes, status: byt
                 found.sendall(b"x" * 1_000_000)
                 sent += 1_000_000
     assert sent < 100_000_000  # the limit of a body is 32 MB, and 48 MB more are drained
-    with raw(server, HUGE + length) as found:
-        answer = until_closed(found) if status == b" 403 " or b"Length" in length else status
+    with raw(server, HUGE + length + b"0" * 100) as found:
+        answer = until_closed(found)
     assert status in answer
-    if answer != status:
-        assert b"connection: close" in answer.lower()
+    assert b"connection: close" in answer.lower()
     assert ask(server, photograph())[0] == 200
 
 
