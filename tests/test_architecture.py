@@ -19,7 +19,7 @@ import sightwords
 ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_version", "errors", "types", "files", "settings", "samples"),
+    ("_version", "errors", "types", "files", "settings", "samples", "sandbox"),
     ("config",),
     ("text", "images", "corpus", "runtime"),
     ("words", "language", "metrics"),

@@ -3,12 +3,14 @@
     SightwordsError
     ├── InputError              what the user gave cannot be used
     │   ├── ImageError          one image: missing, unreadable, truncated, too large
+    │   │   └── ImageMemoryError    decoding it would take, or took, more memory than allowed
     │   ├── CorpusError         a corpus, shard, manifest or record
     │   ├── ConfigError         a configuration file or value
     │   ├── VocabularyError     a word list that disagrees with what uses it
     │   ├── ScoreError          candidates and references that cannot be compared
     │   └── StudyError          a human study: its store, its pairs, its judges or its votes
     ├── BundleError             a model directory: absent, damaged, of another version
+    ├── SandboxError            a helper process reached a limit or crashed
     ├── MissingExtraError       an optional dependency; the message is the install command
     └── ExternalToolError       another program failed, hung or was not found
 
@@ -34,6 +36,10 @@ class ImageError(InputError):
     """One image is missing, unreadable, truncated or too large."""
 
 
+class ImageMemoryError(ImageError):
+    """Decoding one image takes more memory than allowed."""
+
+
 class CorpusError(InputError):
     """A corpus, shard, manifest or one of its records is bad."""
 
@@ -56,6 +62,15 @@ class StudyError(InputError):
 
 class BundleError(SightwordsError):
     """A model bundle is absent, damaged, or of another version."""
+
+
+class SandboxError(SightwordsError):
+    """A helper process reached a limit or crashed (`sandbox.py`)."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """`reason` is `memory`, `seconds`, `crash`, `start` or `failed`."""
+        super().__init__(message)
+        self.reason = reason
 
 
 class ExternalToolError(SightwordsError):

@@ -1,7 +1,7 @@
 """START HERE. A photograph -> a caption, in the order of the paper.
 
     photograph
-      | images.decode       upright RGB                                          section 3.1
+      | images.decode_apart upright RGB                                          section 3.1
       v detect              (12, 12, V) probability of each word in each region  Eq. 2
     RegionScores
       v pool                (V,) probability of each word in the image: noisy-OR Eq. 1
@@ -31,7 +31,8 @@ from PIL.Image import Image
 from sightwords.bundle import open_bundle
 from sightwords.config import Config
 from sightwords.errors import InputError
-from sightwords.images import ImageSource, decode
+from sightwords.images import DEFAULT_LIMITS, ImageLimits, ImageSource, decode_apart
+from sightwords.images.apart import prepare as prepare_decoder
 from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordScores
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Captioner:
     """Of the bundle: a sum over all its files."""
     closed_class: Collection[str] = ()
     """Words of its language that say nothing of an image; none of them gets a map."""
+    limits: ImageLimits = DEFAULT_LIMITS
+    """What one photo may cost to decode."""
 
     @overload
     def __call__(self, source: ImageSource) -> Caption: ...
@@ -102,7 +105,7 @@ class Captioner:
     def trace(self, source: ImageSource) -> Trace:
         """Caption one photograph and keep what each stage said."""
         seconds: dict[str, float] = {}
-        image = _timed(seconds, "decode", lambda: decode(source))
+        image = _timed(seconds, "decode", lambda: decode_apart(source, limits=self.limits))
         regions = _timed(seconds, "detect", lambda: self.detect(image))
         return self._from_regions(image, regions, seconds)
 
@@ -180,6 +183,7 @@ def load(
     require: str | Iterable[str] = (),
     forbid: str | Iterable[str] = (),
     backend: Backend = "auto",
+    limits: ImageLimits = DEFAULT_LIMITS,
 ) -> Captioner:
     """Load a model bundle, the default one if none is named.
 
@@ -190,10 +194,12 @@ def load(
     - `min_precision`: sentences build only on words of at least this precision.
     - `require`, `forbid`: words that every caption must or must not use.
     - `backend`: of the search; `auto` takes numba where it is installed, numpy otherwise.
+    - `limits`: what one photo may cost to decode, in bytes, pixels, memory and seconds.
     """
     from sightwords.words.detector import pool
     from sightwords.words.offered import Offer
 
+    prepare_decoder()
     with open_bundle(bundle) as opened, ThreadPoolExecutor(3) as workers:
         config = _searching(opened.config(), beam_width)
         detecting = workers.submit(opened.detector, threads=threads)
@@ -214,6 +220,7 @@ def load(
             vocabulary=detector.vocabulary.words,
             fingerprint=opened.manifest.fingerprint,
             closed_class=generator.model.vocabulary.closed_class,
+            limits=limits,
         )
     return captioner.asking(require=require, forbid=forbid, min_precision=min_precision)
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from sightwords.errors import ImageError
-from sightwords.images import decode, to_array
+from sightwords.images import ImageLimits, decode, to_array
 from sightwords.types import ImageRef
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -292,15 +292,17 @@ def test_bombs_are_refused_by_their_header() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ImageError, match="12000 x 9000 is 108 megapixels, over the limit of 9"):
-            decode(bomb(12000, 9000), max_pixels=90_000_000)
+            decode(bomb(12000, 9000), limits=ImageLimits(pixels=90_000_000))
         with pytest.raises(ImageError, match="too large"):
             decode(bomb(60000, 60000))
-        # within the limit, but over the size at which Pillow warns: it gets as far as its pixels
-        with pytest.raises(ImageError, match="damaged or truncated PNG"):
+        with pytest.raises(ImageError, match="would take 412 MB to decode, over the limit of 300"):
             decode(bomb(12000, 9000))
+        # within the limits, but over the size at which Pillow warns: it gets as far as its pixels
+        with pytest.raises(ImageError, match="damaged or truncated PNG"):
+            decode(bomb(12000, 9000), limits=ImageLimits(memory_bytes=1 << 29))
     with pytest.raises(ImageError, match="over the limit"):
-        decode(np.zeros((10, 10), np.uint8), max_pixels=99)
-    assert decode(np.zeros((10, 10), np.uint8), max_pixels=100).size == (10, 10)
+        decode(np.zeros((10, 10), np.uint8), limits=ImageLimits(pixels=99))
+    assert decode(np.zeros((10, 10), np.uint8), limits=ImageLimits(pixels=100)).size == (10, 10)
 
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "AVIF", "TIFF", "BMP", "GIF"])
@@ -327,7 +329,7 @@ def test_damage_anywhere_is_an_image_or_an_image_error(noise: bytes, file_format
     data[at : at + len(noise)] = noise
     for source in (bytes(data), noise):
         with contextlib.suppress(ImageError):  # any other exception fails the test
-            assert decode(source, max_pixels=1_000_000).mode == "RGB"
+            assert decode(source, limits=ImageLimits(pixels=1_000_000)).mode == "RGB"
 
 
 @pytest.mark.parametrize(
@@ -368,7 +370,7 @@ def test_heic_is_read_where_its_plug_in_is_installed(
             self.fp = io.BytesIO(self.fp.read()[16:])
             super()._open()
 
-    def register() -> None:
+    def register(decode_threads: int) -> None:
         Image.register_open("HEIF", Opened, lambda head: head[4:12] == b"ftypheic")
 
     monkeypatch.setattr(Image, "OPEN", {k: v for k, v in Image.OPEN.items() if k != "HEIF"})
@@ -422,7 +424,7 @@ def test_permission_denied_whoever_runs_the_tests(
     def refuse(*args: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(ImageError, match=r"private\.png: permission denied"):
         decode(tmp_path / "private.png")
     monkeypatch.setattr(Path, "stat", refuse)  # as in a folder that is shut

@@ -100,7 +100,7 @@ def test_the_simple_ones_need_no_pillow(name: str) -> None:
 
 
 def test_a_picture_that_unpacks_to_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canvases, "DEFAULT_MAX_PIXELS", 48 * 48 - 1)
+    monkeypatch.setattr(canvases, "REDUCED_ABOVE", 48 * 48 - 1)
     assert canvases._jpeg(ImageRef("s", "a.jpg", PHOTOGRAPHS["of the canvas' size"])) is None
 
 

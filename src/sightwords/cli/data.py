@@ -251,7 +251,7 @@ def _progress(what: str) -> Iterator[Callable[[int], None] | None]:
 def _probe(image: ImageRef) -> tuple[str, int, int]:
     """Format and upright size of an image that decodes to its last pixel."""
     data = read_bytes(image)
-    upright = decode(ImageRef(image.location, image.member, data))
+    upright = decode(ImageRef(image.location, image.member, data), whole=True)
     return _format(data), *upright.size
 
 
@@ -265,7 +265,7 @@ def _encoder(
 ) -> Callable[[ImageRef], EncodedImage]:
     def encode(image: ImageRef) -> EncodedImage:
         data = read_bytes(image)
-        upright = decode(ImageRef(image.location, image.member, data))
+        upright = decode(ImageRef(image.location, image.member, data), whole=True)
         if target == "keep":
             found = _format(data)
             return EncodedImage(_ENDINGS.get(found, found.lower()), data, upright.size)

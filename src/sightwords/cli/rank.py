@@ -54,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Rank and print."""
-    from sightwords.images import decode
+    from sightwords.images import decode_apart
     from sightwords.text.ptb import tokenize_all
 
     for name in ("threads", "best"):
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if mute := [s for s, words in zip(sentences, tokens, strict=True) if not words]:
         raise InputError(f"{args.sentences}: {mute[0]!r} has no words; take that line out")
     detector, dmsm = _models(args)
-    features = detector(decode(args.photograph), name=args.photograph).features
+    features = detector(decode_apart(args.photograph), name=args.photograph).features
     assert features is not None
     scores = dmsm.score(features, tokens)
     shares = dmsm.shares(scores)

@@ -39,7 +39,7 @@ def find_similarity(bundle: str | None, images: str) -> tuple[Similarity | None,
 def dmsm_similarity(folder: Path, images: str) -> Similarity:
     """The cosine of a photograph's vector with a caption's; each photograph is looked at once."""
     from sightwords.evaluate.references import find_images
-    from sightwords.images import decode
+    from sightwords.images import decode_apart
     from sightwords.rerank.dmsm import Dmsm
     from sightwords.text.ptb import tokenize_all
     from sightwords.words.detector import Detector
@@ -49,7 +49,7 @@ def dmsm_similarity(folder: Path, images: str) -> Similarity:
 
     def vector(image: str, ref: ImageRef) -> Vector:
         try:
-            features = detector(decode(ref), name=image).features
+            features = detector(decode_apart(ref), name=image).features
         except ImageError:  # whoever takes in the photographs will leave this one out
             return np.zeros(dmsm.semantic_units, dtype=np.float32)
         if features is None:

@@ -100,10 +100,10 @@ def run(args: argparse.Namespace) -> int:
 def _detect(
     photograph: str, detector: Detector, asked: list[int] | None, args: argparse.Namespace
 ) -> None:
-    from sightwords.images import decode
+    from sightwords.images import decode_apart
     from sightwords.words.detector import pool
 
-    image = decode(photograph)
+    image = decode_apart(photograph)
     regions = detector(image, name=photograph)
     scores = pool(regions)
     if asked is None:

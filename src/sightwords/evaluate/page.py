@@ -14,7 +14,7 @@ from html import escape
 
 from sightwords.errors import ImageError
 from sightwords.evaluate.grid import Grid
-from sightwords.images import decode
+from sightwords.images import decode_apart
 from sightwords.types import ImageRef
 
 THUMBNAIL_PX = 288
@@ -39,7 +39,7 @@ def thumbnail(image: ImageRef | None, *, longer_side_px: int = THUMBNAIL_PX) -> 
     if image is None:
         return ""
     try:
-        picture = decode(image)
+        picture = decode_apart(image)
     except ImageError:
         return ""  # the page is worth having without this picture; the id still names the image
     picture.thumbnail((longer_side_px, longer_side_px))

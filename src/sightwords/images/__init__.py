@@ -6,8 +6,10 @@
 Training and serving call the same functions, so that a network sees the same pixels in both.
 """
 
-from sightwords.images.decode import DEFAULT_MAX_PIXELS, ImageSource, decode, to_array
+from sightwords.images.apart import decode_apart
+from sightwords.images.decode import REDUCED_ABOVE, ImageSource, decode, to_array
 from sightwords.images.grid import RegionBoxes, paper_regions, patch_regions, region_boxes
+from sightwords.images.limits import DEFAULT_LIMITS, ImageLimits
 from sightwords.images.resize import (
     CAFFE,
     PAPER_SIDE_PX,
@@ -21,13 +23,16 @@ from sightwords.images.resize import (
 
 __all__ = [
     "CAFFE",
-    "DEFAULT_MAX_PIXELS",
+    "DEFAULT_LIMITS",
     "PAPER_SIDE_PX",
+    "REDUCED_ABOVE",
     "TORCHVISION",
+    "ImageLimits",
     "ImageSource",
     "Normalization",
     "RegionBoxes",
     "decode",
+    "decode_apart",
     "fit_size",
     "paper_input",
     "paper_regions",

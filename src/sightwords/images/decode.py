@@ -3,7 +3,11 @@
 Decoding is the one place where the package meets bytes of strangers, so it is strict about what
 it opens (formats of photographs only: Pillow would run Ghostscript for an EPS), refuses by the
 size in the header before it allocates, and turns every failure into an `ImageError` that names
-the file. Metadata never costs an image: unreadable EXIF means "upright".
+the file. Metadata never costs an image: unreadable EXIF means "upright". `apart.py` does the same
+in a process of its own, with limits of memory and time that the operating system enforces.
+
+Networks look at 224 or 565 px, so that images over `REDUCED_ABOVE` pixels come out smaller by a
+whole factor; JPEGs are decoded at that size at once, which is quicker.
 
 Not done: colour management. ICC profiles are ignored, as they were for the networks' training
 images; a wide-gamut photograph comes out slightly pale.
@@ -12,6 +16,7 @@ images; a wide-gamut photograph comes out slightly pale.
 from __future__ import annotations
 
 import io
+import math
 import os
 import threading
 import warnings
@@ -23,17 +28,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from sightwords.errors import ImageError, MissingExtraError, require
+from sightwords.errors import ImageError, ImageMemoryError, MissingExtraError, require
+from sightwords.images.limits import DEFAULT_LIMITS, MEGABYTE, ImageLimits
 from sightwords.images.pixels import array_to_rgb, image_to_rgb
-from sightwords.images.sniff import describe, is_heif
+from sightwords.images.sniff import describe, is_heif, read_as_a_whole, webp_size
 from sightwords.images.source import name_of, one_line, open_source
 from sightwords.types import ImageRef
 
 ImageSource = str | os.PathLike[str] | bytes | IO[bytes] | ImageRef | Image.Image | npt.NDArray[Any]
 
-DEFAULT_MAX_PIXELS = 178_956_970
-"""Pillow's own hard limit (it takes 0.7 GB to hold that many RGB pixels); a 12000 x 9000
-photograph of a 108 megapixel phone passes, a small file that unpacks to gigabytes does not."""
+REDUCED_ABOVE = 8_000_000
+"""Pixels; what is larger is reduced by the smallest whole factor that brings it below."""
 
 FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF", "PPM", "JPEG2000")
 
@@ -49,10 +54,19 @@ _UPRIGHT = {
 }
 """EXIF orientation -> the turn that undoes it (EXIF 2.32, tag 274)."""
 
+_DECODER_BYTES = {"WEBP": 18, "JPEG2000": 20, "AVIF": 10, "HEIF": 8}
+"""What a decoder allocates per pixel, its result included; 4 at most for all other formats."""
+_MODE_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+
+_LESS = (
+    "shrink the photo, or raise the limit if you trust it (--max-memory, ImageLimits.memory_bytes)"
+)
 _warnings_lock = threading.Lock()
 
 
-def decode(source: ImageSource, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
+def decode(
+    source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS, whole: bool = False
+) -> Image.Image:
     """Read an image as upright 8-bit RGB, whatever it was stored as.
 
     Takes a path or URL, encoded bytes, a file opened in binary mode (read from where it stands,
@@ -62,7 +76,8 @@ def decode(source: ImageSource, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Imag
     become white, since that is the page most pictures with transparency were drawn for (what
     lies hidden under them is often black or noise).
 
-    `max_pixels` is checked on the header, before pixels are unpacked. Pillow keeps a limit of
+    An image of more than `REDUCED_ABOVE` pixels is reduced by a whole factor, unless `whole`.
+    `limits` are checked on the header, before pixels are unpacked. Pillow keeps a limit of
     its own (`PIL.Image.MAX_IMAGE_PIXELS`, refused at twice that): raise both for larger images.
 
     Raises `ImageError` for everything that cannot be read. Nothing is left open; a Pillow image
@@ -77,19 +92,49 @@ def decode(source: ImageSource, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Imag
     """
     name = name_of(source)
     if isinstance(source, np.ndarray):
-        _refuse_size(source.shape[1::-1], max_pixels, name)
-        return array_to_rgb(source, name)
+        _refuse_size(source.shape[1::-1], limits, name)
+        image = array_to_rgb(source, name)
+        factor = 1 if whole else _factor(image.size)
+        return image if factor == 1 else image.reduce(factor)
     if isinstance(source, Image.Image):
-        return _finish(source, max_pixels, name)
-    if not isinstance(source, str | os.PathLike | ImageRef) and hasattr(source, "read"):
-        source = _content(source, name)
-    if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview | ImageRef):
+        return _finish(source, limits, name, whole=whole)
+    if not isinstance(source, str | os.PathLike | ImageRef):
+        source = content_of(source, limits, name)
+    return decode_located(source, limits, name, whole=whole)
+
+
+def decode_located(
+    source: str | os.PathLike[str] | bytes | ImageRef,
+    limits: ImageLimits,
+    name: str,
+    *,
+    whole: bool = False,
+) -> Image.Image:
+    """`decode` of encoded bytes, wherever they are; `name` is what errors call them."""
+    with open_source(source, limits) as stream:
+        return _decode_stream(stream, limits, name, whole=whole)
+
+
+def content_of(source: object, limits: ImageLimits, name: str) -> bytes:
+    """The encoded bytes of a source that is not a regular file, within the limits."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        content = bytes(source)
+    elif isinstance(source, str | os.PathLike | ImageRef):
+        with open_source(source, limits) as stream:
+            content = stream.read(limits.held_bytes + 1)
+    elif hasattr(source, "read"):
+        content = _rest_of(source, limits, name)
+    else:
         raise ImageError(
             f"cannot decode a {type(source).__name__}; give a path, bytes, a file opened in binary "
             "mode, an ImageRef, a Pillow image or a numpy array"
         )
-    with open_source(source) as stream:
-        return _decode_stream(stream, max_pixels, name)
+    if len(content) > limits.held_bytes:
+        raise ImageError(
+            f"{name}: has more than {limits.held_bytes / MEGABYTE:,.0f} MB, which would all have "
+            "to be in memory; write it to a file and give its path"
+        )
+    return content
 
 
 def to_array(image: Image.Image) -> npt.NDArray[np.uint8]:
@@ -101,16 +146,23 @@ def to_array(image: Image.Image) -> npt.NDArray[np.uint8]:
     return np.array(image if image.mode == "RGB" else image_to_rgb(image), dtype=np.uint8)
 
 
-def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
+def _decode_stream(stream: BinaryIO, limits: ImageLimits, name: str, *, whole: bool) -> Image.Image:
     try:
-        if not stream.seekable():  # a pipe, which Pillow too would read as a whole
-            stream = io.BytesIO(stream.read())
         head = stream.read(512)
+        size = stream.seek(0, io.SEEK_END)
         stream.seek(0)
     except OSError as error:
         raise ImageError(
             f"{name}: cannot be read ({one_line(error)}); copy it to a sound disk"
         ) from error
+    if size > limits.held_bytes and read_as_a_whole(head):
+        raise ImageError(
+            f"{name}: a WebP, AVIF or HEIC file of {size / MEGABYTE:,.0f} MB, over the limit of "
+            f"{limits.held_bytes / MEGABYTE:,.0f}; shrink the photo"
+        )
+    if (canvas := webp_size(head)) is not None:  # Pillow allocates it when it opens the file
+        _refuse_size(canvas, limits, name)
+        _refuse_memory(canvas, _DECODER_BYTES["WEBP"], limits, name)
     heif = is_heif(head) and _reads_heif()
     formats = (*FORMATS, "HEIF") if heif else FORMATS
     try:
@@ -124,13 +176,15 @@ def _decode_stream(stream: BinaryIO, max_pixels: int, name: str) -> Image.Image:
     except Exception as error:  # decoders fail in every way on bytes that are not an image
         raise ImageError(f"{name}: {describe(head, reads_heif=heif)}") from error
     with image:
-        return _finish(image, max_pixels, name)
+        if image.format == "JPEG":
+            _refuse_scans(stream, limits, name)
+        return _finish(image, limits, name, whole=whole)
 
 
-def _content(file: Any, name: str) -> bytes:
-    """All that is left of a file that the caller has opened."""
+def _rest_of(file: Any, limits: ImageLimits, name: str) -> bytes:
+    """All that is left of a file that the caller has opened, or one byte over the limit."""
     try:
-        content = file.read()
+        content = file.read(limits.held_bytes + 1)
     except Exception as error:  # whatever object it is
         raise ImageError(f"{name}: cannot be read ({one_line(error)})") from error
     if not isinstance(content, bytes):
@@ -145,15 +199,25 @@ def _reads_heif() -> bool:
             plugin = require("pillow_heif", extra="heic", purpose="reading HEIC photographs")
         except (MissingExtraError, ImportError):  # not there, or without a library it needs
             return False
-        plugin.register_heif_opener()
+        plugin.register_heif_opener(decode_threads=1)
     return True
 
 
-def _finish(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
-    _refuse_size(image.size, max_pixels, name)
+def _finish(image: Image.Image, limits: ImageLimits, name: str, *, whole: bool) -> Image.Image:
+    _refuse_size(image.size, limits, name)
+    whole_size = image.size
+    if not whole and image.format == "JPEG":
+        factor = _factor(image.size)
+        image.draft("", (-(-image.width // factor), -(-image.height // factor)))
+    _refuse_memory(image.size, _decoder_bytes(image, whole_size), limits, name)
     try:
         image.load()
-        rgb = image_to_rgb(image)
+        rgb = image_to_rgb(image, factor=1 if whole else _factor(image.size))
+    except MemoryError as error:
+        raise ImageMemoryError(
+            f"{name}: {image.width} x {image.height} pixels of {image.format or 'an image'} take "
+            f"more memory to decode than there is, or than the limit allows; {_LESS}"
+        ) from error
     except Exception as error:  # as above: OSError, SyntaxError, struct.error, zlib.error, ...
         kind = image.format or "image"
         raise ImageError(
@@ -162,6 +226,31 @@ def _finish(image: Image.Image, max_pixels: int, name: str) -> Image.Image:
         ) from error
     turn = _UPRIGHT.get(_orientation(image))
     return rgb if turn is None else rgb.transpose(turn)
+
+
+def _decoder_bytes(image: Image.Image, whole_size: tuple[int, int]) -> float:
+    """What decoding allocates per pixel of the result, which is kept.
+
+    A libjpeg or libtiff that gets no memory does not say so, but calls the file damaged.
+    """
+    kept = _MODE_BYTES.get(image.mode, 4)
+    if image.format == "JPEG" and image.info.get("progressive"):
+        samples = [(layer[1], layer[2]) for layer in getattr(image, "layer", [])]
+        area = max((h for h, _ in samples), default=1) * max((v for _, v in samples), default=1)
+        coefficients = 2 * sum(h * v for h, v in samples) / area
+        return kept + coefficients * math.prod(whole_size) / math.prod(image.size)
+    if image.format == "TIFF" and image.tile and image.tile[0][0] == "libtiff":
+        return 2 * kept  # one strip may hold the whole image
+    return _DECODER_BYTES.get(image.format or "", kept)
+
+
+def _factor(size: tuple[int, int]) -> int:
+    """What an image is reduced by: the smallest whole factor that brings it to `REDUCED_ABOVE`.
+
+    >>> [_factor(size) for size in ((640, 480), (4000, 3000), (12000, 9000))]
+    [1, 2, 4]
+    """
+    return math.ceil(math.sqrt(size[0] * size[1] / REDUCED_ABOVE)) or 1
 
 
 def _orientation(image: Image.Image) -> int:
@@ -175,15 +264,46 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _refuse_size(size: tuple[int, ...], max_pixels: int, name: str) -> None:
+def _refuse_size(size: tuple[int, ...], limits: ImageLimits, name: str) -> None:
     if len(size) != 2 or 0 in size:
         raise ImageError(f"{name}: has no pixels (size {size}); give an image with both sides > 0")
     width, height = size
-    if width * height > max_pixels:
+    if max(width, height) > limits.side_px:
+        raise ImageError(
+            f"{name}: {width} x {height} has a side over the limit of {limits.side_px} px; cut the "
+            "image into parts"
+        )
+    if width * height > limits.pixels:
         raise ImageError(
             f"{name}: {width} x {height} is {width * height / 1e6:.0f} megapixels, over the limit "
-            f"of {max_pixels / 1e6:.0f}; shrink the image, or raise the limit if it is trusted "
-            "(max_pixels in Python, --max-megapixels of sightwords serve)"
+            f"of {limits.pixels / 1e6:.0f}; shrink the image, or raise the limit if it is trusted "
+            "(ImageLimits.pixels in Python, --max-megapixels of sightwords serve)"
+        )
+
+
+def _refuse_memory(size: tuple[int, int], cost: float, limits: ImageLimits, name: str) -> None:
+    """`cost`: bytes per pixel."""
+    needed = size[0] * size[1] * cost
+    if needed > limits.memory_bytes:
+        raise ImageMemoryError(
+            f"{name}: {size[0]} x {size[1]} would take {needed / MEGABYTE:,.0f} MB to decode, over "
+            f"the limit of {limits.memory_bytes / MEGABYTE:,.0f}; {_LESS}"
+        )
+
+
+def _refuse_scans(stream: BinaryIO, limits: ImageLimits, name: str) -> None:
+    """A progressive JPEG of thousands of scans takes minutes to decode."""
+    place, scans, last = stream.tell(), 0, b""
+    stream.seek(0)
+    while piece := stream.read(1 << 20):
+        # In image data ff is followed by 00, so that ffda begins a scan; thumbnails add a few.
+        scans += (last + piece).count(b"\xff\xda")
+        last = piece[-1:]
+    stream.seek(place)
+    if scans > limits.scans:
+        raise ImageError(
+            f"{name}: a JPEG of {scans:,} scans, over the limit of {limits.scans}; save it again "
+            "with an image editor"
         )
 
 

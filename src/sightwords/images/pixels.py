@@ -6,6 +6,7 @@ conversion would clip them to white. Transparency is laid on white.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,41 @@ _ALPHA_MODES = ("RGBA", "LA", "PA", "La", "RGBa")
 _PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 
 
-def image_to_rgb(image: Image.Image) -> Image.Image:
+BAND_PIXELS = 1_000_000
+"""Rows are converted some at a time: what a conversion needs besides its result stays small."""
+
+
+def image_to_rgb(image: Image.Image, *, factor: int = 1) -> Image.Image:
     """A loaded Pillow image of any mode as a new 8-bit RGB one, without its metadata.
+
+    `factor` makes it smaller by a whole factor: each pixel is the mean of factor x factor.
 
     >>> image_to_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
     (255, 255, 255)
+    >>> image_to_rgb(Image.new("L", (9, 4)), factor=2).size
+    (5, 2)
     """
-    if image.mode in _DEEP_MODES:
-        return _grey(_deep_to_8_bit(np.asarray(image), image.mode, image.format))
-    if image.mode in _ALPHA_MODES or "transparency" in image.info:
-        return _on_white(image.convert(_PREMULTIPLIED.get(image.mode, image.mode)))
-    rgb = image.convert("RGB")
-    rgb.info = {}
+    width, height = image.size
+    convert = _converter(image)
+    rgb = Image.new("RGB", (-(-width // factor), -(-height // factor)))
+    rows = max(1, BAND_PIXELS // (width * factor)) * factor
+    for top in range(0, height, rows):
+        band = convert(image.crop((0, top, width, min(height, top + rows))))
+        rgb.paste(band if factor == 1 else band.reduce(factor), (0, top // factor))
     return rgb
+
+
+def _converter(image: Image.Image) -> Callable[[Image.Image], Image.Image]:
+    """What turns a few rows of this image into RGB."""
+    if image.mode in _DEEP_MODES:
+        ceiling = _ceiling(image)
+        return lambda band: _grey(
+            _scale(np.nan_to_num(np.asarray(band), posinf=0, neginf=0), ceiling)
+        )
+    if image.mode in _ALPHA_MODES or "transparency" in image.info:
+        mode = _PREMULTIPLIED.get(image.mode, image.mode)
+        return lambda band: _on_white(band.convert(mode))
+    return lambda band: band.convert("RGB")
 
 
 def array_to_rgb(array: npt.NDArray[Any], name: str) -> Image.Image:
@@ -71,20 +94,26 @@ def _array_to_8_bit(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]
     raise ImageError(f"{name}: pixels of type {array.dtype}; expected uint8, uint16, bool or float")
 
 
-def _deep_to_8_bit(
-    values: npt.NDArray[Any], mode: str, file_format: str | None
-) -> npt.NDArray[np.uint8]:
-    """Scale by the range of the type, or, where the type does not say, by the range in use.
+def _ceiling(image: Image.Image) -> float:
+    """What becomes white: the range of the type, or, where the type does not say, that in use.
 
     Modes I and F hold anything from 8-bit values to physical units. The ceiling is the smallest
     of 1 (F only), 255, 65535 and the largest value that no pixel exceeds.
     """
-    if mode.startswith("I;16") or file_format == "PPM":
-        return _scale(values, 65535)  # Pillow scales a deep PPM to 16 bits
-    known = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    high = float(known.max())
-    ceilings = (1.0, 255.0, 65535.0) if mode == "F" else (255.0, 65535.0)
-    return _scale(known, next((c for c in ceilings if high <= c), high))
+    if image.mode.startswith("I;16") or (image.format == "PPM" and image.mode == "I"):
+        return 65535.0  # Pillow scales a deep PPM to 16 bits
+    ceilings = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
+    high = _highest(image)
+    return next((c for c in ceilings if high <= c), high)
+
+
+def _highest(image: Image.Image) -> float:
+    """The largest finite value of an image of one channel."""
+    width, height = image.size
+    rows = max(1, BAND_PIXELS // width)
+    bands = (image.crop((0, y, width, min(height, y + rows))) for y in range(0, height, rows))
+    values = (np.asarray(band) for band in bands)
+    return max(float(np.where(np.isfinite(band), band, 0).max()) for band in values)
 
 
 def _scale(values: npt.NDArray[Any], ceiling: float) -> npt.NDArray[np.uint8]:

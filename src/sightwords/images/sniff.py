@@ -69,3 +69,29 @@ def _describe_iso_media(brand: bytes, reads_heif: bool) -> str:
     if brand in (b"avif", b"avis"):
         return "starts like an AVIF, but is damaged or cut off; copy or download it again"
     return "is a video or another ISO media file; give a photograph (or extract a frame)"
+
+
+def read_as_a_whole(head: bytes) -> bool:
+    """Whether a decoder takes the whole file into memory: WebP, AVIF and HEIC."""
+    return head[4:8] == b"ftyp" or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
+
+
+def webp_size(head: bytes) -> tuple[int, int] | None:
+    r"""Width and height that a WebP file claims; None for other files and damaged headers.
+
+    >>> webp_size(b"RIFF....WEBPVP8X" + bytes(4) + bytes(4) + b"\x0f\x00\x00\x07\x00\x00")
+    (16, 8)
+    """
+    if head[:4] != b"RIFF" or head[8:12] != b"WEBP" or len(head) < 30:
+        return None
+    kind, body = head[12:16], head[20:]
+    if kind == b"VP8X":
+        width, height = int.from_bytes(body[4:7], "little"), int.from_bytes(body[7:10], "little")
+        return width + 1, height + 1
+    if kind == b"VP8L":
+        bits = int.from_bytes(body[1:5], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 ":
+        width, height = int.from_bytes(body[6:8], "little"), int.from_bytes(body[8:10], "little")
+        return width & 0x3FFF, height & 0x3FFF
+    return None

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import io
 import os
+import select
+import stat
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO
 
 from sightwords.errors import ImageError, require
+from sightwords.images.limits import DEFAULT_LIMITS, MEGABYTE, ImageLimits
 from sightwords.types import ImageRef
 
 _DIRECTORY = "is a directory; give one image file, or whole folders to: sightwords batch"
@@ -38,7 +43,7 @@ def name_of(source: object) -> str:
     return text if text.isprintable() and text else repr(text)
 
 
-def open_source(source: Located) -> BinaryIO:
+def open_source(source: Located, limits: ImageLimits = DEFAULT_LIMITS) -> BinaryIO:
     """Open the bytes behind `source` for reading; the caller closes the stream."""
     if isinstance(source, bytes | bytearray | memoryview):
         return io.BytesIO(source)
@@ -46,22 +51,83 @@ def open_source(source: Located) -> BinaryIO:
         if source.data is not None:
             return io.BytesIO(source.data)
         if source.member is not None:
-            return _open_member(source)
+            return _open_member(source, limits)
         source = source.location
-    return _open_location(source)
+    return _open_location(source, limits)
 
 
-def _open_location(location: str | os.PathLike[str]) -> BinaryIO:
+def path_of(source: object) -> str | None:
+    """The absolute path of a source that is one regular file; None for all others.
+
+    What is wrong with a path (no such file, a directory) is raised here.
+    """
+    if isinstance(source, ImageRef) and source.data is None and source.member is None:
+        source = source.location
+    if not isinstance(source, str | os.PathLike) or "://" in os.fspath(source):
+        return None
+    with _descriptor(source, name_of(source)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+    # A link to the standard input means another file in another process.
+    path = os.fspath(Path(source).absolute())
+    return None if path.startswith(("/dev/", "/proc/")) else path
+
+
+def _open_location(location: str | os.PathLike[str], limits: ImageLimits) -> BinaryIO:
     name = name_of(location)
     if "://" in os.fspath(location):
         return _open_url(os.fspath(location), name)
+    file = _descriptor(location, name)
+    found = os.fstat(file.fileno())
+    if stat.S_ISREG(found.st_mode):
+        if found.st_size > limits.file_bytes:
+            file.close()
+            raise ImageError(
+                f"{name}: the file has {found.st_size / MEGABYTE:,.0f} MB, over the limit of "
+                f"{limits.file_bytes / MEGABYTE:,.0f}; shrink the photo"
+            )
+        return file
+    with file:
+        if stat.S_ISFIFO(found.st_mode):
+            return io.BytesIO(_read_pipe(file.fileno(), limits, name))
+    raise ImageError(f"{name}: is a device or a socket, not a file; give an image file")
+
+
+def _read_pipe(descriptor: int, limits: ImageLimits, name: str) -> bytes:
+    """All that comes through a pipe, within the limits of size and time."""
+    pieces: list[bytes] = []
+    size, until = 0, monotonic() + limits.seconds
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, until - monotonic()))
+        if not ready:
+            raise ImageError(
+                f"{name}: is a pipe that did not end within {limits.seconds:g} seconds; write the "
+                "photo to a file first"
+            )
+        piece = os.read(descriptor, 1 << 20)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > limits.held_bytes:
+            raise ImageError(
+                f"{name}: sends more than {limits.held_bytes / MEGABYTE:,.0f} MB; write the photo "
+                "to a file first"
+            )
+
+
+def _descriptor(location: str | os.PathLike[str], name: str) -> BinaryIO:
+    """Open a path to read; a pipe without a writer is not waited for."""
     try:
-        return Path(location).open("rb")
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(Path(location), flags)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ImageError(f"{name}: {_DIRECTORY}")
+        return os.fdopen(descriptor, "rb")
     except FileNotFoundError as error:
         raise ImageError(f"{name}: no such file; check the path (it is relative to "
                          f"{Path.cwd()})") from error  # fmt: skip
-    except IsADirectoryError as error:
-        raise ImageError(f"{name}: {_DIRECTORY}") from error
     except PermissionError as error:
         # What Windows answers for a directory; os.path, since Path.is_dir may be denied as well.
         if os.path.isdir(location):  # noqa: PTH112
@@ -90,16 +156,22 @@ def _open_url(url: str, name: str) -> BinaryIO:
         ) from error
 
 
-def _open_member(ref: ImageRef) -> BinaryIO:
+def _open_member(ref: ImageRef, limits: ImageLimits) -> BinaryIO:
     """Read one member of a tar; it scans the shard, so readers hand over `data` instead."""
     name = name_of(ref)
-    with _open_location(ref.location) as file:
+    # A shard may be of any size; its member is held in memory.
+    with _open_location(ref.location, replace(limits, file_bytes=1 << 62)) as file:
         try:
             with tarfile.open(fileobj=file) as shard:
                 member = shard.extractfile(ref.member or "")
                 if member is None:
                     raise ImageError(f"{name}: is not a file in the shard; name an image in it")
-                return io.BytesIO(member.read())
+                content = member.read(limits.held_bytes + 1)
+                if len(content) > limits.held_bytes:
+                    raise ImageError(
+                        f"{name}: has more than {limits.held_bytes / MEGABYTE:,.0f} MB; shrink it"
+                    )
+                return io.BytesIO(content)
         except KeyError as error:
             raise ImageError(
                 f"{name}: the shard has no such member; list it with tar -t"

@@ -18,7 +18,7 @@ from sightwords.corpus.folder import is_image_name
 from sightwords.errors import ImageError, StudyError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.results import read_results
-from sightwords.images import decode
+from sightwords.images import decode_apart
 from sightwords.study.checks import Similarity, draw_checks, text_similarity
 from sightwords.study.judging import add_judges
 from sightwords.study.model import Design, Pair, Photo
@@ -81,7 +81,7 @@ def create_study(
 
 def encode_photo(image: ImageRef) -> bytes:
     """A JPEG for judges: upright, at most 1024 px, no metadata that could name the photograph."""
-    picture = decode(image)
+    picture = decode_apart(image)
     picture.thumbnail((PHOTO_PX, PHOTO_PX))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=90)

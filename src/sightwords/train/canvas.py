@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image, features
 
 from sightwords.errors import ImageError, MissingExtraError, require
-from sightwords.images import DEFAULT_MAX_PIXELS, decode, fit_size, resize
+from sightwords.images import REDUCED_ABOVE, decode, fit_size, resize
 from sightwords.types import Example, ImageRef
 from sightwords.words.artefact import Resize
 
@@ -54,7 +54,7 @@ def _jpeg(image: ImageRef) -> Pixels | None:
         return None
     try:
         height, width, colours, _ = turbo.decode_jpeg_header(data)
-        if colours in FOR_PRINT or height * width > DEFAULT_MAX_PIXELS:
+        if colours in FOR_PRINT or height * width > REDUCED_ABOVE:
             return None
         pixels: Pixels = turbo.decode_jpeg(data)
     except ValueError:  # Pillow reads it all the same, or says what is wrong

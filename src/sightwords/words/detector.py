@@ -20,7 +20,7 @@ from PIL import Image
 
 from sightwords.config import CalibrationConfig
 from sightwords.errors import BundleError, VocabularyError
-from sightwords.images import ImageSource, decode
+from sightwords.images import ImageSource, decode_apart
 from sightwords.runtime import Network
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
@@ -157,7 +157,7 @@ class Detector:
         self, source: ImageSource, *, name: str = "", threshold: float | None = None
     ) -> DetectedWords:
         """All of section 3 for one photograph: a path, bytes, a PIL image or an array."""
-        regions = self(decode(source), name=name)
+        regions = self(decode_apart(source), name=name)
         return self.calibrate(pool(regions), regions, threshold=threshold)
 
     def _precisions(self, scores: WordScores) -> FloatArray:

@@ -1,0 +1,100 @@
+"""Decoding in a process of its own, where it can be stopped (`sandbox.py`).
+
+Everything that captions photos decodes through `decode_apart`; training reads corpora in bulk and
+calls `decode` itself, which checks the same limits but cannot stop a decoder that hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import asdict, replace
+
+import numpy as np
+from PIL import Image
+
+from sightwords import sandbox
+from sightwords.errors import ImageError, ImageMemoryError, SandboxError
+from sightwords.images.decode import ImageSource, content_of, decode, decode_located
+from sightwords.images.limits import DEFAULT_LIMITS, MEGABYTE, ImageLimits
+from sightwords.images.source import name_of, path_of
+from sightwords.types import ImageRef
+
+SMALL_BYTES = 100 * MEGABYTE
+"""Enough for nearly all photos. Those that need more are decoded one at a time, so that several
+threads together do not take several times the limit."""
+
+_large = threading.Lock()
+
+
+def decode_apart(source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS) -> Image.Image:
+    """As `decode`, but bytes of strangers are unpacked in a helper process with limits.
+
+    Pillow images and arrays hold pixels already and are converted here.
+
+    >>> decode_apart(np.zeros((2, 3), dtype=np.uint8)).size
+    (3, 2)
+    """
+    if isinstance(source, (np.ndarray, Image.Image)):
+        return decode(source, limits=limits)
+    name = name_of(source)
+    path = path_of(source)
+    payload = b"" if path is not None else content_of(source, limits, name)
+    if limits.memory_bytes > SMALL_BYTES:
+        with contextlib.suppress(ImageMemoryError):
+            return _decoded(path, payload, replace(limits, memory_bytes=SMALL_BYTES), name)
+        with _large:
+            return _decoded(path, payload, limits, name)
+    return _decoded(path, payload, limits, name)
+
+
+def _decoded(path: str | None, payload: bytes, limits: ImageLimits, name: str) -> Image.Image:
+    try:
+        answer, pixels = sandbox.run_apart(
+            f"{__name__}:decode_here",
+            {"name": name, "path": path, "limits": asdict(limits)},
+            payload,
+            seconds=limits.seconds,
+            memory_bytes=limits.memory_bytes,
+        )
+    except SandboxError as error:
+        kind = ImageMemoryError if error.reason == "memory" else ImageError
+        raise kind(f"{name}: {_WHY[error.reason].format(error)}") from error
+    size = tuple(answer["size"])
+    return Image.frombytes("RGB", size, bytes(pixels))
+
+
+_WHY = {
+    "memory": "cannot be decoded within the limits: {}; shrink the photo, or raise the limit if "
+    "you trust it (--max-memory, ImageLimits.memory_bytes)",
+    "seconds": "cannot be decoded: {}; save it in another format, or raise the limit if you trust "
+    "it (--max-seconds, ImageLimits.seconds)",
+    "crash": "cannot be decoded: {}; the file is damaged or hostile: save it in another format",
+    "failed": "cannot be decoded ({}); save it in another format",
+    "start": "cannot be decoded: {}",
+}
+
+
+def prepare() -> None:
+    """Start the helper process while something else is loaded."""
+    sandbox.prepare(__name__, SMALL_BYTES)
+
+
+def decode_here(arguments: sandbox.Arguments, payload: bytes) -> sandbox.Answer:
+    """In the helper process: the upright pixels, and their size."""
+    _one_thread_each()
+    name, path = arguments["name"], arguments["path"]
+    image = decode_located(
+        os.fsdecode(path) if path is not None else ImageRef(name, data=bytes(payload)),
+        ImageLimits(**arguments["limits"]),
+        name,
+    )
+    return {"size": image.size}, image.tobytes()
+
+
+def _one_thread_each() -> None:
+    """The stack of each thread of a decoder would count as memory."""
+    from PIL import AvifImagePlugin
+
+    AvifImagePlugin.DEFAULT_MAX_THREADS = 1

@@ -1,0 +1,48 @@
+"""What one photo may cost: bytes, pixels, memory and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightwords.errors import ConfigError
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageLimits:
+    """All of them are checked before or while a photo is decoded.
+
+    The defaults take JPEGs of 12,000 x 9,000, PNGs and TIFFs of 64 megapixels, HEIC of 36, AVIF of
+    30 and WebP of 16.
+
+    >>> ImageLimits(pixels=0)
+    Traceback (most recent call last):
+        ...
+    sightwords.errors.ConfigError: limits of a photo: pixels is 0; expected more than 0
+    """
+
+    file_bytes: int = 512 * MEGABYTE
+    """Of a file on disk, which is read piece by piece."""
+    held_bytes: int = 96 * MEGABYTE
+    """Of what has to be in memory as a whole: bytes, a shard's member, a download, a pipe; and of
+    WebP, AVIF and HEIC files, which their decoders read as a whole."""
+    pixels: int = 178_956_970
+    """Width times height, as the header says. Pillow's own limit is the same."""
+    side_px: int = 65_535
+    """Width or height."""
+    memory_bytes: int = 300 * MEGABYTE
+    """What the decoder may allocate (`decode_apart`), and what the header says that it will."""
+    scans: int = 500
+    """Of a progressive JPEG; cameras and editors write about ten."""
+    seconds: float = 8.0
+    """For reading and decoding (`decode_apart`)."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not value > 0:
+                raise ConfigError(f"limits of a photo: {name} is {value}; expected more than 0")
+
+
+DEFAULT_LIMITS = ImageLimits()
