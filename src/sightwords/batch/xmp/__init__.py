@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -25,12 +26,12 @@ from sightwords.batch.xmp.replace import (
     check_unchanged,
     keep_attributes,
 )
-from sightwords.errors import InputError
 from sightwords.files import FULL, atomic_path
 from sightwords.text.written import as_sentence
 
 __all__ = [
-    "ChangedError", "EmbedError", "can_hold", "description_of", "embed", "require_exiv2", "write_xmp",
+    "ChangedError", "EmbedError", "can_hold", "description_of", "embed", "require_exiv2",
+    "write_xmp",
 ]  # fmt: skip
 
 MAX_FILE_BYTES = 100 << 20
@@ -124,52 +125,65 @@ def _described(path: Path, caption: str) -> str | None:
     same = (caption, as_sentence(caption))
     if all(description in same for description in descriptions_of(path)):
         return None
-    return f"{path}: has a description already and was left as it is; replace it with --overwrite always"
+    return (
+        f"{path}: has a description already and was left as it is; replace it with --overwrite "
+        "always"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Photo:
+    """What a photo is now, and the packet that it is to have."""
+
+    data: bytes
+    format: ModuleType
+    names: tuple[str, ...]
+    """What Pillow calls its format."""
+    old_packet: bytes
+    packet: bytes
+
+    @classmethod
+    def read(cls, path: Path, caption: str, words: Sequence[str]) -> _Photo:
+        data = _read(path, MAX_FILE_BYTES)
+        module, names = _format(data)
+        packet: bytes = module.packet_of(data) or b""
+        return cls(data, module, names, packet, with_caption(packet or EMPTY, caption, words))
 
 
 def _embed(given: Path, target: Path, caption: str, words: Sequence[str]) -> None:
-    in_place = target.exists()
-    seen = check_replaceable(target) if in_place else given.stat()
-    source = seen if given == target else given.stat()
-    old = _read(given, MAX_FILE_BYTES)
-    kind, names = _format(old)
-    packet: bytes = kind.packet_of(old) or EMPTY
-    changed = with_caption(packet, caption, words)
-    if packet == changed and given == target:
+    """Write the copy, read it back, and only then put it in the target's place."""
+    source = given.stat()
+    seen = check_replaceable(target) if target.exists() else None
+    photo = _Photo.read(given, caption, words)
+    if given == target and photo.packet == photo.old_packet:
         return
-    new: bytes = kind.with_packet(old, changed)
-    before = contents_of(given, names)
+    new = photo.format.with_packet(photo.data, photo.packet)
+    before = contents_of(given, photo.names)
     with atomic_path(target) as temporary:
         _write(temporary, new)
-        _check(temporary, kind, names, old, changed, before, caption)
-        if in_place:
+        _check(temporary, photo, before)
+        if caption not in descriptions_of(temporary):
+            raise EmbedError("the caption cannot be read back from a copy")
+        if seen is not None:
             keep_attributes(target, seen, temporary)
             check_unchanged(target, seen)
         check_unchanged(given, source)
 
 
-def _check(
-    copy: Path,
-    kind: ModuleType,
-    names: tuple[str, ...],
-    old: bytes,
-    packet: bytes,
-    before: dict[str, str],
-    caption: str,
-) -> None:
+def _check(copy: Path, photo: _Photo, before: dict[str, str]) -> None:
     """Read a copy back; every difference from the photo but the caption is raised."""
     new = copy.read_bytes()
-    growth = len(new) - len(old)
-    if not -len(kind.packet_of(old) or b"") <= growth <= len(packet) + MAX_GROWTH_BYTES:
+    growth = len(new) - len(photo.data)
+    if not -len(photo.old_packet) <= growth <= len(photo.packet) + MAX_GROWTH_BYTES:
         raise EmbedError(f"a copy with the caption has an implausible size ({len(new)} bytes)")
-    if kind.packet_of(new) != packet or not kind.same_otherwise(old, new):
-        raise EmbedError("other parts of a copy with the caption are not the same")
-    after = contents_of(copy, names)
-    differing = sorted(name for name in before if before[name] != after.get(name))
-    if differing or after.keys() != before.keys():
-        raise EmbedError(f"a copy with the caption has another {' and '.join(differing)}")
-    if caption not in descriptions_of(copy):
+    if photo.format.packet_of(new) != photo.packet:
         raise EmbedError("the caption cannot be read back from a copy")
+    if not photo.format.same_otherwise(photo.data, new):
+        raise EmbedError("other parts of a copy with the caption are not the same")
+    after = contents_of(copy, photo.names)
+    differing = [name for name in before if before[name] != after.get(name)]
+    if differing:
+        raise EmbedError(f"a copy with the caption differs in its {' and '.join(differing)}")
 
 
 def _format(data: bytes) -> tuple[ModuleType, tuple[str, ...]]:

@@ -26,6 +26,12 @@ DESCRIPTION = f"{_DC} description"
 SUBJECT = f"{_DC} subject"
 ALT_TEXT = f"{_IPTC} AltTextAccessibility"
 _OURS = (DESCRIPTION, SUBJECT, ALT_TEXT)
+_TAGS = {
+    DESCRIPTION: ("dc:description", _DC, "Alt"),
+    ALT_TEXT: ("Iptc4xmpCore:AltTextAccessibility", _IPTC, "Alt"),
+    SUBJECT: ("dc:subject", _DC, "Bag"),
+}
+"""How each property is written: its tag, its namespace, and what holds its values."""
 _CONTAINERS = frozenset(f"{_RDF} {name}" for name in ("Alt", "Bag", "Seq"))
 
 EMPTY = (
@@ -37,8 +43,16 @@ EMPTY = (
 )
 
 
+Value = tuple[str | None, str]
+"""Language, if there is one, and text."""
+
+
 class EmbedError(InputError):
     """A caption cannot go into a photo without a risk to the rest of it; the message says why."""
+
+
+class _Empty(Exception):  # noqa: N818 - never leaves this module
+    """The packet has no properties."""
 
 
 @dataclass
@@ -48,8 +62,7 @@ class _Property:
     name: str
     start: int
     end: int = 0
-    values: list[tuple[str | None, str]] = field(default_factory=list)
-    """Language, if there is one, and text."""
+    values: list[Value] = field(default_factory=list)
 
 
 def with_caption(packet: bytes, caption: str, words: Sequence[str]) -> bytes:
@@ -60,53 +73,54 @@ def with_caption(packet: bytes, caption: str, words: Sequence[str]) -> bytes:
     >>> b"A dog." in with_caption(EMPTY, "a dog", ["dog"])
     True
     """
-    found = _Reader(packet)
+    try:
+        found = _Reader(packet)
+    except _Empty:  # <rdf:RDF/>: nothing is in it that could be kept
+        packet = EMPTY
+        found = _Reader(packet)
     old = {item.name: item.values for item in found.properties}
     listed = old.get(SUBJECT, [])
     known = {text for _, text in listed}
-    keywords = [*listed, *((None, word) for word in dict.fromkeys(words) if word not in known)]
-    added = _written(
-        found.prefix,
-        found.about,
-        {
-            "dc:description": ("Alt", _said(old.get(DESCRIPTION, []), caption)),
-            "Iptc4xmpCore:AltTextAccessibility": (
-                "Alt",
-                _said(old.get(ALT_TEXT, []), as_sentence(caption)),
-            ),
-            "dc:subject": ("Bag", keywords),
-        },
-    )
-    before = packet[: found.rdf_end]
-    for item in reversed(found.properties):
-        before = before[: item.start] + before[item.end :]
-    if found.self_closing:  # <rdf:RDF .../>
-        return (
-            before[:-2] + b">" + added + f"</{found.prefix}RDF>".encode() + packet[found.rdf_end :]
-        )
-    return before + added + packet[found.rdf_end :]
+    new = {
+        DESCRIPTION: _said(old.get(DESCRIPTION, []), caption),
+        ALT_TEXT: _said(old.get(ALT_TEXT, []), as_sentence(caption)),
+        SUBJECT: [*listed, *((None, word) for word in dict.fromkeys(words) if word not in known)],
+    }
+    edits = [(found.rdf_end, found.rdf_end, _added(found, new))]
+    edits += [(p.start, p.end, _property(found.prefix, p.name, new[p.name]))
+              for p in found.properties if p.values != new[p.name]]  # fmt: skip
+    for start, end, text in sorted(edits, reverse=True):
+        packet = packet[:start] + text + packet[end:]
+    return packet
 
 
-def _said(before: Sequence[tuple[str | None, str]], caption: str) -> list[tuple[str | None, str]]:
+def _said(before: Sequence[Value], caption: str) -> list[Value]:
     """The caption as the default; what is there in other languages stays."""
     others = [value for value in before if value[0] not in (None, _DEFAULT)]
     return [(_DEFAULT, caption), *others]
 
 
-def _written(
-    prefix: str, about: str, properties: dict[str, tuple[str, list[tuple[str | None, str]]]]
-) -> bytes:
-    lines = [f"<{prefix}Description {prefix}about={quoteattr(about)}"
-             f' xmlns:dc="{_DC}" xmlns:Iptc4xmpCore="{_IPTC}">']  # fmt: skip
-    for name, (container, values) in properties.items():
-        if not values:
-            continue
-        lines.append(f"<{name}><{prefix}{container}>")
-        for language, text in values:
-            attribute = f" xml:lang={quoteattr(language)}" if language else ""
-            lines.append(f"<{prefix}li{attribute}>{escape(text)}</{prefix}li>")
-        lines.append(f"</{prefix}{container}></{name}>")
-    lines.append(f"</{prefix}Description>\n")
+def _added(found: _Reader, new: dict[str, list[Value]]) -> bytes:
+    """The properties that are not there yet."""
+    there = {item.name for item in found.properties}
+    texts = [_property(found.prefix, name, values)
+             for name, values in new.items() if name not in there and values]  # fmt: skip
+    if not texts:
+        return b""
+    prefix = found.prefix
+    head = f"<{prefix}Description {prefix}about={quoteattr(found.about)}>\n"
+    return head.encode() + b"\n".join(texts) + f"\n</{prefix}Description>\n".encode()
+
+
+def _property(prefix: str, name: str, values: list[Value]) -> bytes:
+    """One property; it names its own namespace, so it can stand anywhere."""
+    tag, namespace, container = _TAGS[name]
+    own = tag.partition(":")[0]
+    lines = [f'<{tag} xmlns:{own}="{namespace}"><{prefix}{container}>']
+    for language, text in values:
+        attribute = f" xml:lang={quoteattr(language)}" if language else ""
+        lines.append(f"<{prefix}li{attribute}>{escape(text)}</{prefix}li>")
+    lines.append(f"</{prefix}{container}></{tag}>")
     return "\n".join(lines).encode("utf-8")
 
 
@@ -124,7 +138,6 @@ class _Reader:
         self.prefix = "rdf:"
         self.about: str = ""
         self.rdf_end = -1
-        self.self_closing = False
         self._parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._finish
@@ -192,7 +205,8 @@ class _Reader:
                 self._open = None
         elif name == f"{_RDF} RDF":
             self.rdf_end = at
-            self.self_closing = not self._packet.startswith(f"</{self.prefix}RDF".encode(), at)
+            if not self._packet.startswith(f"</{self.prefix}RDF".encode(), at):
+                raise _Empty
 
     def _keep_item(self) -> None:
         if self._open is not None and self._item is not None:
