@@ -103,7 +103,7 @@ def _caption(path: Path, reasons: Counter[str]) -> str:
     record: dict[str, Any] = {"id": path.name, "caption": CAPTION, "words": WORDS}
     try:
         wrong = write_beside("embedded", path, record, photograph=path, keep=False)
-        return "kept" if wrong else "rewritten"
+        return "rewritten" if wrong is None else "no sidecar"
     except EmbedError as error:
         reasons[str(error).split(": ", 2)[2].split(" (")[0].split(" at byte")[0]] += 1
         words = [word["word"] for word in WORDS]
@@ -116,10 +116,10 @@ def _wrong(path: Path, old: bytes, outcome: str) -> str | None:
     new, state = path.read_bytes(), path.stat()
     if state.st_mtime_ns != 10**18 + int(path.stem):
         return "another modification time"
-    if outcome != "rewritten":
-        return None if new == old else "changed, though it was said to be left as it is"
     if outcome == "no sidecar":
         return "no sidecar was written"
+    if outcome != "rewritten":
+        return None if new == old else "changed, though it was said to be left as it is"
     try:
         pixels = _pixels(old)
     except Exception as error:
@@ -196,7 +196,7 @@ def _other_tags(before: dict[str, Any], after: dict[str, Any]) -> str | None:
 
 
 def _print(counts: Counter[tuple[str, str]], reasons: Counter[str], seconds: float) -> None:
-    columns = ("rewritten", "sidecar", "no sidecar", "kept", "damaged")
+    columns = ("rewritten", "sidecar", "damaged")
     print("| format | " + " | ".join(columns) + " |\n|---" + "|---:" * len(columns) + "|")
     for kind in sorted(FORMATS):
         print(f"| {kind} | " + " | ".join(str(counts[kind, column]) for column in columns) + " |")

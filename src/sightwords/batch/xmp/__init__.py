@@ -85,16 +85,13 @@ def embed(
     """
     given = target if target.exists() and not anew else photograph
     try:
-        if keep and (wrong := _described(given, caption)):
-            return wrong
-        _embed(given.resolve(), target.resolve(), caption, words)
+        return _embed(given.resolve(), target.resolve(), caption, words, keep=keep)
     except EmbedError as error:
         raise type(error)(f"{given}: was left as it is: {error}") from error
     except OSError as error:
         if error.errno in FULL:
             raise
         raise EmbedError(f"{given}: was left as it is: {error.strerror or error}") from error
-    return None
 
 
 def can_hold(path: Path) -> bool:
@@ -150,13 +147,19 @@ class _Photo:
         return cls(data, module, names, packet, with_caption(packet or EMPTY, caption, words))
 
 
-def _embed(given: Path, target: Path, caption: str, words: Sequence[str]) -> None:
+def _embed(
+    given: Path, target: Path, caption: str, words: Sequence[str], *, keep: bool
+) -> str | None:
     """Write the copy, read it back, and only then put it in the target's place."""
-    source = given.stat()
-    seen = check_replaceable(target) if target.exists() else None
+    source = given.stat()  # before anything is read, which would change the time of access
+    seen = target.stat() if target.exists() else None
+    if keep and (wrong := _described(given, caption)):
+        return wrong
+    if seen is not None:
+        check_replaceable(target, seen)
     photo = _Photo.read(given, caption, words)
     if given == target and photo.packet == photo.old_packet:
-        return
+        return None
     new = photo.format.with_packet(photo.data, photo.packet)
     before = contents_of(given, photo.names)
     with atomic_path(target) as temporary:
@@ -168,6 +171,7 @@ def _embed(given: Path, target: Path, caption: str, words: Sequence[str]) -> Non
             keep_attributes(target, seen, temporary)
             check_unchanged(target, seen)
         check_unchanged(given, source)
+    return None
 
 
 def _check(copy: Path, photo: _Photo, before: dict[str, str]) -> None:

@@ -51,10 +51,6 @@ class EmbedError(InputError):
     """A caption cannot go into a photo without a risk to the rest of it; the message says why."""
 
 
-class _Empty(Exception):  # noqa: N818 - never leaves this module
-    """The packet has no properties."""
-
-
 @dataclass
 class _Property:
     """One of our properties as it stands: its bytes from `start` to `end`, and its values."""
@@ -73,11 +69,7 @@ def with_caption(packet: bytes, caption: str, words: Sequence[str]) -> bytes:
     >>> b"A dog." in with_caption(EMPTY, "a dog", ["dog"])
     True
     """
-    try:
-        found = _Reader(packet)
-    except _Empty:  # <rdf:RDF/>: nothing is in it that could be kept
-        packet = EMPTY
-        found = _Reader(packet)
+    found = _Reader(packet)
     old = {item.name: item.values for item in found.properties}
     listed = old.get(SUBJECT, [])
     known = {text for _, text in listed}
@@ -86,7 +78,7 @@ def with_caption(packet: bytes, caption: str, words: Sequence[str]) -> bytes:
         ALT_TEXT: _said(old.get(ALT_TEXT, []), as_sentence(caption)),
         SUBJECT: [*listed, *((None, word) for word in dict.fromkeys(words) if word not in known)],
     }
-    edits = [(found.rdf_end, found.rdf_end, _added(found, new))]
+    edits = [_added(found, new)]
     edits += [(p.start, p.end, _property(found.prefix, p.name, new[p.name]))
               for p in found.properties if p.values != new[p.name]]  # fmt: skip
     for start, end, text in sorted(edits, reverse=True):
@@ -100,16 +92,19 @@ def _said(before: Sequence[Value], caption: str) -> list[Value]:
     return [(_DEFAULT, caption), *others]
 
 
-def _added(found: _Reader, new: dict[str, list[Value]]) -> bytes:
-    """The properties that are not there yet."""
+def _added(found: _Reader, new: dict[str, list[Value]]) -> tuple[int, int, bytes]:
+    """The properties that are not there yet, and the bytes of the packet that they replace."""
     there = {item.name for item in found.properties}
     texts = [_property(found.prefix, name, values)
              for name, values in new.items() if name not in there and values]  # fmt: skip
     if not texts:
-        return b""
+        return found.rdf_end, found.rdf_end, b""
     prefix = found.prefix
     head = f"<{prefix}Description {prefix}about={quoteattr(found.about)}>\n"
-    return head.encode() + b"\n".join(texts) + f"\n</{prefix}Description>\n".encode()
+    text = head.encode() + b"\n".join(texts) + f"\n</{prefix}Description>\n".encode()
+    if found.self_closing:  # <rdf:RDF ... />
+        return found.rdf_end - 2, found.rdf_end, b">" + text + f"</{prefix}RDF>".encode()
+    return found.rdf_end, found.rdf_end, text
 
 
 def _property(prefix: str, name: str, values: list[Value]) -> bytes:
@@ -121,7 +116,7 @@ def _property(prefix: str, name: str, values: list[Value]) -> bytes:
         attribute = f" xml:lang={quoteattr(language)}" if language else ""
         lines.append(f"<{prefix}li{attribute}>{escape(text)}</{prefix}li>")
     lines.append(f"</{prefix}{container}></{tag}>")
-    return "\n".join(lines).encode("utf-8")
+    return "\n".join(lines).encode("utf-8", "backslashreplace")
 
 
 class _Reader:
@@ -138,6 +133,7 @@ class _Reader:
         self.prefix = "rdf:"
         self.about: str = ""
         self.rdf_end = -1
+        self.self_closing = False
         self._parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._finish
@@ -205,8 +201,7 @@ class _Reader:
                 self._open = None
         elif name == f"{_RDF} RDF":
             self.rdf_end = at
-            if not self._packet.startswith(f"</{self.prefix}RDF".encode(), at):
-                raise _Empty
+            self.self_closing = not self._packet.startswith(f"</{self.prefix}RDF".encode(), at)
 
     def _keep_item(self) -> None:
         if self._open is not None and self._item is not None:

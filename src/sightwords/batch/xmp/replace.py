@@ -16,9 +16,8 @@ _WITHOUT_ATTRIBUTES = frozenset((errno.ENOTSUP, errno.ENOSYS, errno.EINVAL))
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
-def check_replaceable(path: Path) -> os.stat_result:
-    """Its state now, if a copy under its name would be the same to everybody."""
-    seen = path.stat()
+def check_replaceable(path: Path, seen: os.stat_result) -> None:
+    """Refuse a file that a copy under its name would not be the same as to everybody."""
     if not stat.S_ISREG(seen.st_mode):
         raise EmbedError("it is not a regular file")
     if seen.st_nlink > 1:
@@ -28,7 +27,6 @@ def check_replaceable(path: Path) -> os.stat_result:
         raise EmbedError("it is read-only")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise EmbedError("its folder is read-only")
-    return seen
 
 
 def keep_attributes(path: Path, seen: os.stat_result, copy: Path) -> None:
