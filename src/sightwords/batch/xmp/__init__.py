@@ -160,10 +160,9 @@ def _embed(
     photo = _Photo.read(given, caption, words)
     if given == target and photo.packet == photo.old_packet:
         return None
-    new = photo.format.with_packet(photo.data, photo.packet)
     before = contents_of(given, photo.names)
     with atomic_path(target) as temporary:
-        _write(temporary, new)
+        _write(temporary, photo.format.with_packet(photo.data, photo.packet))
         _check(temporary, photo, before)
         if caption not in descriptions_of(temporary):
             raise EmbedError("the caption cannot be read back from a copy")

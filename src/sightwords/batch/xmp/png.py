@@ -78,4 +78,4 @@ def packet_of(data: bytes) -> bytes | None:
 
 def same_otherwise(old: bytes, new: bytes) -> bool:
     """Whether all bytes but those of the packet's chunk are equal."""
-    return _slot(old).filled(old, b"") == _slot(new).filled(new, b"")
+    return _slot(old).sum_around(old) == _slot(new).sum_around(new)

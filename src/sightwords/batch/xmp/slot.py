@@ -13,6 +13,7 @@ understood is refused (`EmbedError`): its photo then stays as it is.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -51,6 +52,19 @@ class Slot:
             )
         view = memoryview(data)
         return b"".join((view[: self.start], new, view[self.end :]))
+
+    def sum_around(self, data: bytes) -> bytes:
+        """A checksum of all bytes but those in the slot."""
+        view = memoryview(data)
+        return sum_of(view[: self.start], view[self.end :])
+
+
+def sum_of(*pieces: memoryview) -> bytes:
+    """A checksum of bytes in several pieces, which are not copied."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
 def listed(parts: Iterable[Part]) -> list[Part]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, damaged
+from sightwords.batch.xmp.slot import SIGNED, damaged, sum_of
 
 XMP_TAG = 700
 _C2PA_TAG, _DNG_TAG = 52545, 50706
@@ -56,24 +56,25 @@ def with_packet(data: bytes, packet: bytes) -> bytes:
     if directory + 12 * len(first.entries) + 64 > 0xFFFFFFFF:
         raise EmbedError("it would be larger than a TIFF can be")
     behind = b"\0" * (len(data) % 2) + packet + b"\0" * (len(packet) % 2)
-    entry = _xmp_entry(first)
+    entry, view = _xmp_entry(first), memoryview(data)
     if entry is not None:
         patch = struct.pack(order + "II", len(packet), place)
-        return data[: entry.at + 4] + patch + data[entry.at + 12 :] + behind
+        return b"".join((view[: entry.at + 4], patch, view[entry.at + 12 :], behind))
     added = struct.pack(order + "HHII", XMP_TAG, 1, len(packet), place)
     raw = [data[e.at : e.at + 12] for e in first.entries]
     before = sum(e.tag < XMP_TAG for e in first.entries)
     entries = b"".join([*raw[:before], added, *raw[before:]])
     head = struct.pack(order + "H", len(raw) + 1)
     copy = head + entries + struct.pack(order + "I", first.following)
-    return data[:4] + struct.pack(order + "I", directory) + data[8:] + behind + copy
+    return b"".join((view[:4], struct.pack(order + "I", directory), view[8:], behind, copy))
 
 
 def same_otherwise(old: bytes, new: bytes) -> bool:
     """Whether the old bytes are all there but for one pointer, and the directories are equal."""
     entry = _xmp_entry(_first(old))
     start, end = (4, 8) if entry is None else (entry.at + 4, entry.at + 12)
-    kept = new[:start] == old[:start] and new[end : len(old)] == old[end:]
+    first, second = memoryview(old), memoryview(new)[: len(old)]
+    kept = sum_of(first[:start], first[end:]) == sum_of(second[:start], second[end:])
     return kept and _essence(old) == _essence(new)
 
 

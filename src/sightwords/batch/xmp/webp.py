@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only
+from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only, sum_of
 
 _HAS_XMP, _HAS_ALPHA = 0x04, 0x10
 
@@ -93,8 +93,8 @@ def same_otherwise(old: bytes, new: bytes) -> bool:
 
 
 def _essence(data: bytes) -> tuple[bytes, bytes]:
-    parts = _riff(data)
-    plain = b"".join(data[p.start : p.end] for p in parts if p.kind not in (b"VP8X", b"XMP "))
+    parts, view = _riff(data), memoryview(data)
+    plain = [view[p.start : p.end] for p in parts if p.kind not in (b"VP8X", b"XMP ")]
     extended = parts[0].kind == b"VP8X"
     header = bytes([data[20] | _HAS_XMP]) + data[21:30] if extended else b""
-    return plain + data[parts[-1].end :], header
+    return sum_of(*plain, view[parts[-1].end :]), header
