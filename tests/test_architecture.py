@@ -19,7 +19,17 @@ import sightwords
 ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_version", "errors", "types", "files", "settings", "samples", "sandbox"),
+    (
+        "_version",
+        "errors",
+        "types",
+        "files",
+        "settings",
+        "samples",
+        "parallel",
+        "sandbox",
+        "http_server",
+    ),
     ("config",),
     ("text", "images", "corpus", "runtime"),
     ("words", "language", "metrics"),

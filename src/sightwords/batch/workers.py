@@ -10,18 +10,17 @@ do not depend on any of this, so neither do the captions.
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import islice
 
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
-from sightwords.corpus.parallel import begin_worker
 from sightwords.errors import SightwordsError
+from sightwords.parallel import begin_worker, one_thread_each
 from sightwords.pipeline import Captioner
 
 MakeCaptioner = Callable[[], Captioner]
@@ -35,8 +34,6 @@ GROUP = 8
 
 AHEAD = 2
 """Groups a process that are under way: none waits, and memory holds them."""
-
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _captioner: Captioner | None = None
 _threads: ThreadPoolExecutor | None = None
@@ -95,21 +92,6 @@ def _in_processes(
             ) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """Processes started meanwhile do their linear algebra on one thread: each caption has a core.
-
-    The libraries read these variables when they are loaded, which no initializer comes before.
-    """
-    added = [name for name in _THREAD_VARIABLES if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, "1"))
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
 
 
 def _begin(make: MakeCaptioner, n_best: int, threads: int) -> None:

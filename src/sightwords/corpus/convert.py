@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from sightwords.corpus.open import Corpus
-from sightwords.corpus.parallel import default_workers, ordered_map
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.shards import read_shards
 from sightwords.corpus.tar import BLOCK
 from sightwords.errors import CorpusError, ImageError
 from sightwords.files import atomic_path, write_text
+from sightwords.parallel import default_workers, ordered_map
 from sightwords.types import Example, ImageRef
 
 _TAR_TAIL = tarfile.RECORDSIZE  # end mark and padding, at most

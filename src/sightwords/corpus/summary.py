@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from sightwords.corpus.open import Corpus
-from sightwords.corpus.parallel import default_workers, ordered_map
 from sightwords.corpus.problems import Kind
 from sightwords.errors import ImageError
+from sightwords.parallel import default_workers, ordered_map
 from sightwords.types import Example, ImageRef
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from PIL import Image
 
-from sightwords.corpus.parallel import ordered_map
 from sightwords.errors import CorpusError, ImageError
 from sightwords.images import decode
+from sightwords.parallel import ordered_map
 from sightwords.train.labels import CAPTIONS
 from sightwords.types import Example, FloatArray
 from sightwords.words.calibration import Calibration

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from sightwords.config import Config, WordsConfig
-from sightwords.corpus.parallel import default_workers
 from sightwords.errors import ConfigError, MissingExtraError, require
 from sightwords.files import atomic_path
+from sightwords.parallel import default_workers
 from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.corpus.parallel import ordered_map
 from sightwords.errors import CorpusError, ImageError, InputError
 from sightwords.files import atomic_path, write_text
 from sightwords.images import decode
+from sightwords.parallel import ordered_map
 from sightwords.runtime import Network
 from sightwords.train.graft import LOGITS, REGIONS, open_model, with_regions
 from sightwords.types import Example, FloatArray

@@ -19,12 +19,12 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from sightwords.config import Config
-from sightwords.corpus.parallel import ordered_map
 from sightwords.corpus.splits import half_by_hash
 from sightwords.errors import CorpusError, ImageError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.images import decode
 from sightwords.language.maxent import MaxEnt
+from sightwords.parallel import ordered_map
 from sightwords.rerank.confidence import Confidence
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.features import DOUBT

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.corpus.parallel import parent_watch
 from sightwords.errors import ExternalToolError
+from sightwords.parallel import parent_watch
 
 SLOTS = 4
 """Batches in shared memory. Workers that are so far ahead sleep."""

@@ -23,9 +23,9 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.corpus.parallel import default_workers
 from sightwords.errors import CorpusError
 from sightwords.files import claim, write_text
+from sightwords.parallel import default_workers
 from sightwords.runtime import available_cores
 from sightwords.train.table_rows import RowFile, decoded
 from sightwords.types import Example

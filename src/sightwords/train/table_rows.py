@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from sightwords.corpus.parallel import begin_worker
 from sightwords.errors import ExternalToolError
 from sightwords.files import named_when_full
+from sightwords.parallel import begin_worker
 from sightwords.train.canvas import canvas, one_thread_a_decoder
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
