@@ -17,15 +17,17 @@ from sightwords.batch.outputs import (
     read_results,
     result_id,
     sidecar_name,
+    used_words,
     write_beside,
     write_errors,
+    write_instead,
     write_results,
 )
 from sightwords.batch.parquet import require_pyarrow
 from sightwords.batch.records import Record
 from sightwords.batch.sources import Item, Source
 from sightwords.batch.workers import MakeCaptioner, captioned
-from sightwords.batch.xmp import require_exiv2
+from sightwords.batch.xmp import ChangedError, EmbedError, require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.errors import InputError
 from sightwords.runtime import available_cores
@@ -110,6 +112,8 @@ class _Job:
     """Where each one's image is."""
     targets: dict[str, Path] = field(default_factory=dict)
     """Where each one's own file goes, if the format has such."""
+    instead: dict[str, Path] = field(default_factory=dict)
+    """Where its sidecar goes if nothing can be embedded in it."""
 
     def fill(self, make: MakeCaptioner) -> None:
         """Caption what the journal lacks."""
@@ -139,6 +143,7 @@ class _Job:
     def _named(self) -> Iterator[Item]:
         """Items under the ids of the output, none twice; where their files go is noted."""
         taken: set[str] = set()
+        taken_xmp: set[str] = set()
         for item in self.source.read():
             written = str(result_id(item.id)) if self.options.format == "coco" else item.id
             if written in self.photographs:
@@ -150,6 +155,8 @@ class _Job:
             if self.options.sidecars:
                 name = sidecar_name(item.id, self.options.format, taken)
                 self.targets[written] = self._target(item, name)
+                sidecar = sidecar_name(item.id, "xmp", taken_xmp)
+                self.instead[written] = self.options.out / sidecar
             yield Item(written, item.image)
 
     def _target(self, item: Item, name: str) -> Path:
@@ -182,20 +189,38 @@ class _Job:
         if not self.options.sidecars or self.options.overwrite != "missing":
             return False
         photograph = Path(item.image.location)
-        return is_described(self.options.format, self.targets[item.id], photograph=photograph)
+        return is_described(
+            self.options.format,
+            self.targets[item.id],
+            photograph=photograph,
+            sidecar=self.instead[item.id],
+        )
 
     def _beside(self, record: Record) -> Record:
         """Write its own file; the record of the photograph, or of what stood in the way."""
         image_id = record["id"]
-        wrong = write_beside(
-            self.options.format,
-            self.targets[image_id],
-            record,
-            photograph=Path(self.photographs[image_id]),
-            keep=self.options.overwrite == "never",
-            anew=self.options.overwrite == "always",
-        )
+        try:
+            wrong = write_beside(
+                self.options.format,
+                self.targets[image_id],
+                record,
+                photograph=Path(self.photographs[image_id]),
+                keep=self.options.overwrite == "never",
+                anew=self.options.overwrite == "always",
+            )
+        except ChangedError as error:  # the caption may be wrong by now
+            wrong = str(error)
+        except EmbedError as error:  # the caption is noted first: a sidecar follows at the end
+            caption = {"caption": record["caption"], "words": used_words(record)}
+            return {"id": image_id, "error": str(error), **caption}
         return {"id": image_id, "error": wrong} if wrong else record
+
+    def with_sidecar(self, record: Record) -> Record:
+        """The error of a photo; one that could not take its caption gets a sidecar."""
+        if "caption" not in record or record["id"] not in self.instead:
+            return {"id": record["id"], "error": record["error"]}
+        keep = self.options.overwrite != "always"
+        return write_instead(self.instead[record["id"]], record, keep=keep)
 
 
 def _finish(job: _Job) -> None:
@@ -204,7 +229,7 @@ def _finish(job: _Job) -> None:
     # What was known before and is not in the source any more is kept, behind the others.
     present = set(job.order)
     order = [*job.order, *(image_id for image_id in journal if image_id not in present)]
-    failed = [record for record in journal.records(order) if "error" in record]
+    failed = [job.with_sidecar(record) for record in journal.records(order) if "error" in record]
     job.progress.failed = len(failed)
     write_errors(options.errors, failed)
     if not options.sidecars:
