@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,11 @@ def mutants(count: int, seed: int) -> Iterator[Made]:
     for number in range(count):
         kind = kinds[number % len(kinds)]
         data = mutated(rng, rng.choice(found[kind]), rng.choice(found[kind]))
-        yield kind, f"{number:05d}.{kind.partition('-')[0]}", lambda path, d=data: _put(path, d)
+        name = f"{number:05d}.{kind.partition('-')[0]}"
+        yield kind, name, partial(_put, data)
 
 
-def _put(path: Path, data: bytes) -> None:
+def _put(data: bytes, path: Path) -> None:
     path.write_bytes(data)
 
 
