@@ -404,12 +404,20 @@ def _when_whole(
     try:
         for _ in range(30):
             time.sleep(1)
-            ages = [time.time() - process.create_time() for process in _workers(server)]
-            if len(ages) == workers and min(ages) > 8:
+            if _settled(_workers(server), workers):
                 return _megabytes(server)
         return None
     finally:
         pause.clear()
+
+
+def _settled(found: list[psutil.Process], workers: int) -> bool:
+    """Whether all workers are there, have loaded the model, and none is stopped."""
+    with suppress(psutil.NoSuchProcess):
+        ages = [time.time() - process.create_time() for process in found]
+        stopped = any(process.status() == psutil.STATUS_STOPPED for process in found)
+        return len(ages) == workers and min(ages) > 8 and not stopped
+    return False
 
 
 def _restarts(port: int) -> float | None:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 10.0
 """From a connection's begin, or a request's first byte, to the end of its head."""
-WRITE_SECONDS = 30.0
+FETCH_SECONDS = 60.0
 """How long an answer may wait for a client that does not fetch it."""
 IDLE_SECONDS = 5
 """Between two requests of one connection."""
-DRAIN_SECONDS = 1.0
-DRAIN_BYTES = 8 << 20
+DRAIN_SECONDS = 2.0
+DRAIN_BYTES = 48 << 20
 """So much of a refused body is still read, so that simple clients see the answer."""
 
 
@@ -105,56 +105,69 @@ class _Server(uvicorn.Server):
 
 
 class PatientProtocol(H11Protocol):
-    """A connection whose patience ends: one timer, for whatever is being waited for."""
+    """A connection whose patience ends: with heads that do not end, and answers not fetched."""
 
-    _timer: asyncio.TimerHandle | None = None
+    _head: asyncio.TimerHandle | None = None
+    _fetch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request; beyond twice the limit of connections, close at once."""
         super().connection_made(transport)
-        self._wait(HEAD_SECONDS)
+        self._wait_for_head()
         if self.limit_concurrency and len(self.connections) > 2 * self.limit_concurrency:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing to wait for."""
-        self._stop_waiting()
+        self._stop_waiting_for_head()
+        self._stop_waiting_for_fetch()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
         """Wait for the rest of a head; the application has limits of its own for the body."""
         super().handle_events()
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._timer is None:
-            self._wait(HEAD_SECONDS)
+        if self.conn.their_state is h11.IDLE:
+            if self._head is None:
+                self._wait_for_head()
+            return
+        self._stop_waiting_for_head()
+        if not self.flow.write_paused:
+            self._stop_waiting_for_fetch()
 
     def on_response_complete(self) -> None:
-        """Wait until the client has fetched the answer and sends another request."""
-        self._stop_waiting()
-        self._wait(WRITE_SECONDS)
+        """Wait until the client has fetched the answer, or sends another request."""
+        if not self.flow.write_paused:
+            self._wait_for_fetch()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         """The client does not fetch its answer."""
         super().pause_writing()
-        self._stop_waiting()
-        self._wait(WRITE_SECONDS)
+        self._wait_for_fetch()
 
     def resume_writing(self) -> None:
         """It does; of a whole answer the rest may still wait to be fetched."""
         super().resume_writing()
-        self._stop_waiting()
+        self._stop_waiting_for_fetch()
         if self.transport.is_closing() or self.cycle.response_complete:
-            self._wait(WRITE_SECONDS)
+            self._wait_for_fetch()
 
-    def _wait(self, seconds: float) -> None:
-        self._timer = self.loop.call_later(seconds, self.transport.abort)
+    def _wait_for_head(self) -> None:
+        self._head = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _stop_waiting_for_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _wait_for_fetch(self) -> None:
+        self._stop_waiting_for_fetch()
+        self._fetch = self.loop.call_later(FETCH_SECONDS, self.transport.abort)
+
+    def _stop_waiting_for_fetch(self) -> None:
+        if self._fetch is not None:
+            self._fetch.cancel()
+            self._fetch = None
 
 
 @dataclass

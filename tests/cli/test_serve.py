@@ -140,23 +140,55 @@ def _alive(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_whole_server(tiny_bundle: Path) -> None:
+def _started(bundle: Path, *options: str) -> tuple[subprocess.Popen[str], int]:
+    """A server that takes requests, and its port."""
     port = _free_port()
     command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port), "--workers", "1"]
     server = subprocess.Popen(
-        [*command, "--bundle", str(tiny_bundle)], stderr=subprocess.PIPE, text=True
+        [*command, "--bundle", str(bundle), *options], stderr=subprocess.PIPE, text=True
     )
+    deadline = time.monotonic() + 120
+    while True:
+        assert server.poll() is None, server.stderr and server.stderr.read()
+        assert time.monotonic() < deadline
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return server, port
+        except OSError:
+            time.sleep(0.1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGTERM"])
+def test_what_was_taken_is_answered_before_the_end(tiny_bundle: Path, name: str) -> None:
+    server, port = _started(tiny_bundle)
+    try:
+        body = sample_paths()[1].read_bytes()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.putrequest("POST", "/v1/caption")
+        connection.putheader("Content-Type", "image/jpeg")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders()
+        connection.send(body[:1000])
+        time.sleep(0.5)
+        for pid in (*_children(server.pid), server.pid):  # as a terminal, or systemd, does
+            os.kill(pid, getattr(signal, name))
+        time.sleep(0.5)
+        connection.send(body[1000:])
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert server.wait(60) == 0
+        assert server.stderr is not None
+        assert "Traceback" not in server.stderr.read()
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+def test_a_whole_server(tiny_bundle: Path) -> None:
+    server, port = _started(tiny_bundle)
     workers: list[int] = []
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert server.poll() is None, server.stderr and server.stderr.read()
-            assert time.monotonic() < deadline
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         body = sample_paths()[1].read_bytes()
         connection.request("POST", "/v1/caption", body, {"content-type": "image/jpeg"})

@@ -40,6 +40,7 @@ def run_on_ray(
     options: ClusterOptions,
     *,
     images: str | None = None,
+    allow_urls: bool = False,
     on_problem: Callable[[object], None] | None = None,
     on_progress: Told | None = None,
 ) -> Progress:
@@ -52,7 +53,11 @@ def run_on_ray(
     if _finished(options):
         return Progress(None)
     units = units_of(
-        source, images=images, slice_images=options.slice_images, on_problem=on_problem
+        source,
+        images=images,
+        slice_images=options.slice_images,
+        allow_urls=allow_urls,
+        on_problem=on_problem,
     )
     with open_bundle(options.bundle) as bundle, connected(ray, options.address):
         options.warn(bundle.directory)

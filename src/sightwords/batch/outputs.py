@@ -9,12 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, get_args
 
 from sightwords.batch.parquet import read_parquet, write_parquet
-from sightwords.batch.records import Record
+from sightwords.batch.records import Record, is_record
 from sightwords.batch.xmp import can_hold, description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
 from sightwords.errors import InputError
@@ -50,11 +51,25 @@ def format_of(out: str) -> Format:
 def write_results(path: Path, kind: Format, records: Iterable[Record]) -> None:
     """Write captions as one file, whole or not at all."""
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        _WRITERS[kind](stream, records)
+        _WRITERS[kind](stream, map(without_sum, records))
 
 
 def read_results(path: Path, kind: Format) -> Iterator[Record]:
     """What an earlier run wrote, as records: the images that need no caption any more."""
+    for number, record in enumerate(_read(path, kind), 1):
+        if not is_record(record):
+            raise _not_ours(path, kind, f"record {number} has no id and caption of text")
+        yield record
+
+
+def _not_ours(path: Path, kind: Format, why: object) -> InputError:
+    return InputError(
+        f"{path}: is not a {kind} file that a batch has written ({why}); give another --out, or "
+        "replace it with --overwrite always"
+    )
+
+
+def _read(path: Path, kind: Format) -> Iterator[Record]:
     try:
         if kind == "parquet":
             yield from read_parquet(path)
@@ -68,16 +83,18 @@ def read_results(path: Path, kind: Format) -> Iterator[Record]:
         else:
             with path.open("rb") as lines:  # bytes: in text more letters than one end a line
                 yield from (json.loads(line) for line in lines if line.strip())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path}: is not a {kind} file that a batch has written ({error!r}); give another "
-            "--out, or replace it with --overwrite always"
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
+        raise _not_ours(path, kind, f"{error!r:.200}") from error
+
+
+def without_sum(record: Record) -> Record:
+    """A record as users see it; which bytes it describes is for later runs only."""
+    return {name: value for name, value in record.items() if name != "sha256"}
 
 
 def write_errors(path: Path, records: Iterable[Record]) -> None:
     """List the photographs that could not be captioned, one JSON object a line; none, no file."""
-    lines = [json.dumps(record, ensure_ascii=True) + "\n" for record in records]
+    lines = [json.dumps(without_sum(record), ensure_ascii=True) + "\n" for record in records]
     if lines:
         write_text(path, "".join(lines))
     else:
@@ -161,6 +178,16 @@ def is_described(kind: Format, target: Path, *, photograph: Path, sidecar: Path)
     return instead and description_of(sidecar) is not None
 
 
+def is_ours(kind: Format, target: Path, captions: set[str]) -> bool:
+    """Whether a photo's own file has one of these captions, which an earlier run gave it."""
+    if kind != "txt":
+        return target.exists() and description_of(target) in captions
+    try:
+        return target.read_bytes() in {f"{caption}\n".encode() for caption in captions}
+    except OSError:
+        return False
+
+
 def _write_text(path: Path, text: str, *, keep: bool) -> str | None:
     if keep and path.exists():
         # An equal one is what a run that was killed has left.
@@ -203,16 +230,34 @@ def _csv(stream: BinaryIO, records: Iterable[Record]) -> None:
     writer.writerow(_CSV_FIELDS)
     for record in records:
         used = " ".join(word["word"] for word in record.get("words", ()) if word["used"])
-        writer.writerow([record["id"], record["caption"], record["confidence"], used])
+        cells = (_as_text(record["id"]), _as_text(record["caption"]))
+        writer.writerow([*cells, record["confidence"], _as_text(used)])
     text.flush()
     text.detach()
 
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""What a spreadsheet would run; apostrophes before it are counted, so that all comes back."""
+
+
+def _as_text(cell: str) -> str:
+    """A cell that a spreadsheet shows and does not run: an apostrophe says that it is text.
+
+    >>> _as_text("=1+1.jpg"), _from_text(_as_text("=1+1.jpg")), _as_text("a dog")
+    ("'=1+1.jpg", '=1+1.jpg', 'a dog')
+    """
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def _from_text(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
 def _from_csv(row: dict[str, Any]) -> Record:
-    words = [{"word": word, "used": True} for word in row["words"].split()]
+    words = [{"word": word, "used": True} for word in _from_text(row["words"]).split()]
     return {
-        "id": row["id"],
-        "caption": row["caption"],
+        "id": _from_text(row["id"]),
+        "caption": _from_text(row["caption"]),
         "confidence": float(row["confidence"]) if row["confidence"] else None,
         "words": words,
     }

@@ -46,6 +46,7 @@ def units_of(
     *,
     images: str | None,
     slice_images: int,
+    allow_urls: bool = False,
     on_problem: Callable[[object], None] | None = None,
 ) -> list[Unit]:
     """Cut a source into units, in its order; shards are not opened here."""
@@ -54,7 +55,7 @@ def units_of(
         if not any(is_url(name) or Path(name).is_file() for name in shards):
             raise CorpusError(f"{shards[0]}: no such file; check the path")
         return [Unit(n, shard=s, seen=Path(s).is_file()) for n, s in enumerate(shards)]
-    listed = open_source(source, images=images, on_problem=on_problem)
+    listed = open_source(source, images=images, allow_urls=allow_urls, on_problem=on_problem)
     items = list(_plain(listed, source))
     length = slice_images * UNIT_SLICES
     starts = range(0, len(items), length)

@@ -32,7 +32,7 @@ MakeEngine = Callable[[], Engine]
 
 About = dict[str, Any]
 
-START_SECONDS = 120.0
+START_SECONDS = 60.0
 """How long a worker may take to load the bundle."""
 IDLE_SECONDS = 1.0
 """How often a worker that has nothing to do is checked."""
@@ -222,7 +222,7 @@ class Pool:
                 for answer in worker.answers([ticket.job for ticket in left]):
                     left.popleft().answer.set_result(answer)
         except WorkerLostError:
-            if left:  # the first of them was with the worker
+            if left and not _expired(left[0]):  # it was with the worker
                 left[0].tries += 1
                 if left[0].tries == MOST_TRIES:
                     left.popleft().answer.set_result(DIED)
@@ -238,7 +238,7 @@ class Pool:
 def _expired(ticket: Ticket) -> bool:
     """Whether nobody waits any more for a ticket; it is answered then."""
     expired = ticket.deadline <= monotonic()
-    if expired:
+    if expired and not ticket.answer.done():
         ticket.answer.set_result(ticket.late())
     return expired
 
