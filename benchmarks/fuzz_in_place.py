@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from fuzz_photos import FORMATS, mutant
+from fuzz_photos import FORMATS, mutant  # type: ignore[import-not-found]
 from sightwords.batch.outputs import write_beside, write_instead
 from sightwords.batch.xmp import EmbedError
 

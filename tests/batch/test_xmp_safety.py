@@ -261,6 +261,16 @@ def test_a_change_in_between_is_not_lost(photo: Path, monkeypatch: pytest.Monkey
     assert [p.name for p in photo.parent.iterdir()] == ["a.jpg"]
 
 
+def test_another_photo_than_the_captioned_one_is_left(photo: Path) -> None:
+    data = photo.read_bytes()
+    captioned = hashlib.sha256(b"another photo").hexdigest()
+    with pytest.raises(ChangedError, match="changed after it was captioned"):
+        embed(photo, photo, CAPTION, [], keep=True, sha256=captioned)
+    assert photo.read_bytes() == data
+    same = hashlib.sha256(data).hexdigest()
+    assert embed(photo, photo, CAPTION, [], keep=True, sha256=same) is None
+
+
 @pytest.mark.parametrize("differing", ["pixels", "EXIF"])
 def test_a_copy_that_reads_back_otherwise_is_thrown_away(
     photo: Path, monkeypatch: pytest.MonkeyPatch, differing: str
@@ -357,3 +367,23 @@ def test_a_sidecar_of_the_users_is_kept(tmp_path: Path, tiny_bundle: Path) -> No
     assert "has a description already" in _errors(tmp_path)["b.bmp"]
     assert _batch(tmp_path, tiny_bundle, "--overwrite", "always") == 1
     assert description_of(tmp_path / "b.xmp") != "our door in May"
+
+
+def test_a_run_that_was_stopped_at_its_end_lists_the_same(
+    photo: Path, tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = photo.parent
+    (photos / "b.bmp").write_bytes(_red("BMP"))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sightwords.batch.run.write_errors", stop)
+        assert _batch(photos, tiny_bundle, "--overwrite", "missing") == 130
+    assert description_of(photos / "b.xmp") is not None  # written, but not listed yet
+    assert _batch(photos, tiny_bundle, "--overwrite", "missing", "--resume") == 1
+    assert _errors(photos).keys() == {"b.bmp"}
+    assert {p.name for p in photos.iterdir()} == {
+        "a.jpg", "b.bmp", "b.xmp", "sightwords-errors.jsonl",
+    }  # fmt: skip

@@ -142,7 +142,15 @@ def write_beside(
     if kind == "xmp":
         return write_xmp(target, record["caption"], words, keep=keep)
     if kind == "embedded":
-        return embed(photograph, target, record["caption"], words, keep=keep, anew=anew)
+        return embed(
+            photograph,
+            target,
+            record["caption"],
+            words,
+            keep=keep,
+            anew=anew,
+            sha256=record.get("sha256"),
+        )
     return _write_text(target, record["caption"] + "\n", keep=keep)
 
 

@@ -330,7 +330,7 @@ def _finish(job: _Job) -> None:
     if not options.in_place:  # photos that hold their captions need nothing beside them
         write_sums(options.sums, _sums(job, order))
     written = (options.out, options.errors, options.sums, options.journal)
-    remove_partials([*written, *job.targets.values()])
+    remove_partials([*written, *job.targets.values(), *job.instead.values()])
     journal.remove()
 
 

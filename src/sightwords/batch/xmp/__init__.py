@@ -11,6 +11,7 @@ it take the photo's place; otherwise the photo stays as it is, and `EmbedError` 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,16 +77,20 @@ def embed(
     *,
     keep: bool,
     anew: bool = False,
+    sha256: str | None = None,
 ) -> str | None:
     """Write `target` as the photo with its caption inside; both may be one file.
 
     A copy that is there already is changed itself, unless it is to be made `anew`. Returns what is
     wrong where `keep` forbids to replace a description. Raises `EmbedError` where the caption
-    cannot go inside without a risk to the rest; nothing is changed then.
+    cannot go inside without a risk to the rest; nothing is changed then. `sha256` is the sum of the
+    bytes that were captioned: a photo that has others by now is left alone (`ChangedError`).
     """
     given = target if target.exists() and not anew else photograph
     try:
-        return _embed(given.resolve(), target.resolve(), caption, words, keep=keep)
+        expected = sha256 if given.samefile(photograph) else None
+        pair = given.resolve(), target.resolve()
+        return _embed(*pair, caption, words, keep=keep, expected=expected)
     except EmbedError as error:
         raise type(error)(f"{given}: was left as it is: {error}") from error
     except OSError as error:
@@ -148,7 +153,13 @@ class _Photo:
 
 
 def _embed(
-    given: Path, target: Path, caption: str, words: Sequence[str], *, keep: bool
+    given: Path,
+    target: Path,
+    caption: str,
+    words: Sequence[str],
+    *,
+    keep: bool,
+    expected: str | None,
 ) -> str | None:
     """Write the copy, read it back, and only then put it in the target's place."""
     source = given.stat()  # before anything is read, which would change the time of access
@@ -158,6 +169,8 @@ def _embed(
     if seen is not None:
         check_replaceable(target, seen)
     photo = _Photo.read(given, caption, words)
+    if expected is not None and hashlib.sha256(photo.data).hexdigest() != expected:
+        raise ChangedError("it changed after it was captioned; run the command again")
     if given == target and photo.packet == photo.old_packet:
         return None
     before = contents_of(given, photo.names)
