@@ -19,9 +19,9 @@ import sightwords
 ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_version", "errors", "types", "files", "settings", "samples"),
+    ("_version", "errors", "types", "files", "npz", "sealed", "strict_json", "settings", "samples"),
     ("config",),
-    ("text", "images", "corpus", "runtime"),
+    ("text", "images", "corpus", "onnx_check", "runtime"),
     ("words", "language", "metrics"),
     ("rerank", "explain"),
     ("bundle",),
