@@ -27,6 +27,7 @@ from sightwords.corpus.parallel import default_workers
 from sightwords.errors import CorpusError
 from sightwords.files import claim, write_text
 from sightwords.runtime import available_cores
+from sightwords.strict_json import loads
 from sightwords.train.table_rows import RowFile, decoded
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
@@ -164,7 +165,7 @@ def open_table(directory: str | os.PathLike[str]) -> ImageTable:
     """Open a finished table."""
     folder = Path(directory)
     try:
-        index = json.loads((folder / INDEX_NAME).read_text(encoding="utf-8"))
+        index = loads((folder / INDEX_NAME).read_bytes())
         shape = (len(index["ids"]), index["side_px"], index["side_px"], 3)
         stored = (folder / PIXELS_NAME).stat().st_size
         if stored != np.prod(shape):
