@@ -19,7 +19,7 @@ from sightwords.files import DAMAGED_ZIP
 
 LARGEST_BYTES = 1 << 30
 """Of all arrays of an archive together."""
-FREE_BYTES = 128 << 20
+FREE_BYTES = 96 << 20
 """So much may be unpacked from however little: a table for a small corpus is mostly zeros."""
 LARGEST_RATIO = 200
 MOST_MEMBERS = 64
@@ -29,8 +29,12 @@ BROKEN_ARCHIVE = (*DAMAGED_ZIP, NotImplementedError, RuntimeError, RecursionErro
 """What a damaged zip, or NumPy's reader of headers, may raise."""
 
 
-def load_npz(data: bytes, *, largest_bytes: int = LARGEST_BYTES) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of numbers in an archive, by name; whatever is wrong with it is a ValueError.
+def load_npz(
+    data: bytes, *, kinds: str = "biuf", largest_bytes: int = LARGEST_BYTES
+) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an archive, by name; whatever is wrong with it is a ValueError.
+
+    `kinds` are those that NumPy's types may have: numbers, unless it says otherwise.
 
     >>> import numpy as np
     >>> file = io.BytesIO()
@@ -46,7 +50,7 @@ def load_npz(data: bytes, *, largest_bytes: int = LARGEST_BYTES) -> dict[str, np
         with zipfile.ZipFile(io.BytesIO(data)) as stored:
             members = stored.infolist()
             refuse_bomb(members, len(data), most=MOST_MEMBERS)
-            sizes = [_array_bytes(stored, member) for member in members]
+            sizes = [_array_bytes(stored, member, kinds) for member in members]
             if sum(sizes) > largest_bytes:
                 raise ValueError(
                     f"its arrays take {sum(sizes)} bytes; expected at most {largest_bytes}"
@@ -81,7 +85,7 @@ def refuse_bomb(members: list[zipfile.ZipInfo], packed_bytes: int, *, most: int)
         )
 
 
-def _array_bytes(stored: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+def _array_bytes(stored: zipfile.ZipFile, member: zipfile.ZipInfo, kinds: str) -> int:
     """Of one array, by its header; which must say what the zip says."""
     with stored.open(member) as stream:
         major, _ = npy.read_magic(stream)
@@ -89,7 +93,7 @@ def _array_bytes(stored: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
         shape, _, dtype = read(stream)
         header = stream.tell()
     name = member.filename
-    if dtype.kind not in "biuf":
+    if dtype.kind not in kinds:
         raise ValueError(f"{name!r:.60} is of type {str(dtype)!r:.40}; expected numbers")
     size = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or size + header != member.file_size:
