@@ -19,9 +19,22 @@ import sightwords
 ROOT = Path(sightwords.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_version", "errors", "types", "files", "settings", "samples", "parallel", "sandbox"),
+    (
+        "_version",
+        "errors",
+        "types",
+        "files",
+        "settings",
+        "samples",
+        "parallel",
+        "sandbox",
+        "http_server",
+        "npz",
+        "sealed",
+        "strict_json",
+    ),
     ("config",),
-    ("text", "images", "corpus", "runtime"),
+    ("text", "images", "corpus", "onnx_check", "runtime"),
     ("words", "language", "metrics"),
     ("rerank", "explain"),
     ("bundle",),

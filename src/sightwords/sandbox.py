@@ -77,17 +77,31 @@ def run_apart(
     ({'a': 1}, bytearray(b'x'))
     """
     request = json.dumps({"function": function, "arguments": arguments, "seconds": seconds})
-    with _borrowed(function.partition(":")[0], memory_bytes) as helper:
-        header, data = helper.ask(request.encode("ascii"), payload, seconds)
-        if header.get("error") == "MemoryError":
-            helper.stop()  # what is left of the attempt would be in the way of the next
-            raise SandboxError("memory", f"it needs more than {memory_bytes >> 20} MB of memory")
+    module = function.partition(":")[0]
+    try:
+        header, data = _asked(module, memory_bytes, request, payload, seconds)
+    except SandboxError as error:
+        if error.reason != "crash":
+            raise
+        # It may have been killed from outside; what crashes a second helper is the file's fault.
+        header, data = _asked(module, memory_bytes, request, payload, seconds)
     if "error" in header:
         kind = _OUR_ERRORS.get(header["error"])
         if kind is not None and kind is not SandboxError:
             raise kind(header["message"])
         raise SandboxError("failed", header["message"])
     return header["answer"], data
+
+
+def _asked(
+    module: str, memory_bytes: int, request: str, payload: bytes, seconds: float
+) -> tuple[dict[str, Any], bytearray]:
+    with _borrowed(module, memory_bytes) as helper:
+        header, data = helper.ask(request.encode("ascii"), payload, seconds)
+        if header.get("error") == "MemoryError":
+            helper.stop()  # what is left of the attempt would be in the way of the next
+            raise SandboxError("memory", f"it needs more than {memory_bytes >> 20} MB of memory")
+        return header, data
 
 
 def prepare(module: str, memory_bytes: int) -> None:

@@ -142,14 +142,14 @@ def make(where: str, source: Path, system: dict[str, str]) -> Iterator[Make]:
 def serve() -> Iterator[Callable[[Store], int]]:
     """Serve a store from a thread; gives the port."""
     uvicorn = pytest.importorskip("uvicorn")
+    from sightwords.http_server import server_config
     from sightwords.study.app import make_app
 
     running = []
 
     def start(store: Store) -> int:
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(make_app(store), log_level="warning", access_log=False)
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(server_config(make_app(store), "127.0.0.1", 0, connections=64))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         running.append((server, thread, listener))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 import threading
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -14,7 +15,8 @@ import sqlalchemy as sa
 
 pytest.importorskip("starlette")
 
-from sightwords.study import schema
+from sightwords import http_server
+from sightwords.study import app, schema
 from sightwords.study.model import Answer, Pair, Showing
 from sightwords.study.page import end_page, message_page, pair_page
 from sightwords.study.rehearsal import choice_for
@@ -49,6 +51,19 @@ def ask(port: int, path: str, form: dict[str, str] | None = None) -> Reply:
         return Reply(connection.getresponse())
     finally:
         connection.close()
+
+
+def raw(port: int, text: bytes) -> bytes:
+    """What the server says to these bytes until it closes the connection."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as found:
+        found.sendall(text)
+        try:
+            while chunk := found.recv(65536):
+                answer += chunk
+        except ConnectionResetError:
+            pass
+    return answer
 
 
 def link_of(store: Store, number: int = 0) -> str:
@@ -239,3 +254,20 @@ def test_pages_are_whole_and_escaped(text: str) -> None:
 def test_schema_has_no_two_showings_of_a_pair_for_a_judge() -> None:
     names = {c.name for c in schema.showing.constraints if isinstance(c, sa.UniqueConstraint)}
     assert "a_judge_sees_a_pair_once" in names
+
+
+def test_clients_that_send_slowly_or_too_much(
+    make: Make, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(app, "MAX_FORM_SECONDS", 0.5)
+    store = make()
+    port, link = serve(store), link_of(store)
+    assert raw(port, b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ") == b""
+    head = f"POST {link}/vote HTTP/1.1\r\nHost: x\r\nContent-Length: ".encode()
+    slow = raw(port, head + b"100\r\n\r\nshowing=")
+    assert b" 408 " in slow
+    large = raw(port, head + b"9999999999\r\n\r\n" + b"x" * 10_000)
+    assert b" 413 " in large
+    assert b"connection: close" in large.lower()
+    assert ask(port, link).status == 200

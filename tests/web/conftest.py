@@ -19,6 +19,7 @@ pytest.importorskip("fastapi")
 import uvicorn
 from starlette.testclient import TestClient
 
+from sightwords.http_server import server_config
 from sightwords.web.engine import Engine
 from sightwords.web.limits import Limits
 from sightwords.web.serve import guarded_app
@@ -66,9 +67,7 @@ def _running(app: Any) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", server_header=False)
-    )
+    server = uvicorn.Server(server_config(app, "127.0.0.1", port, connections=100))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     deadline = time.monotonic() + 20

@@ -24,6 +24,7 @@ from sightwords.web.guard import HEADERS
 from sightwords.web.limits import Limits
 from sightwords.web.schema import CaptionAnswer, Captioned, RankAnswer, WordsAnswer
 from sightwords.web.serve import guarded_app
+from sightwords.web.workers import HereWorker
 
 JPEG = {"content-type": "image/jpeg"}
 Running = Callable[[Any], AbstractContextManager[str]]
@@ -228,6 +229,55 @@ def test_bodies_of_other_kinds(
     assert (answer.status_code, code(answer)) == expected
 
 
+@pytest.mark.parametrize(
+    "charset",
+    [
+        "undefined",
+        "idna",
+        "punycode",
+        "utf-7",
+        "zlib",
+        "rot13",
+        "a%00",
+        "x" * 300,
+        '"',
+        "unicode_escape",
+    ],
+)
+def test_charsets_that_no_client_needs(client: TestClient, charset: str) -> None:
+    headers = {"content-type": f"multipart/form-data; boundary=x; charset={charset}"}
+    part = b'--x\r\nContent-Disposition: form-data; name="sentence"\r\n\r\n+2D0-\xff\r\n--x--\r\n'
+    answer = client.post("/v1/rank", content=part, headers=headers)
+    assert (answer.status_code, code(answer)) == (400, "bad_body")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        b"multipart/form-data; boundary=", b"multipart/form-data; boundary=\xff\xfe",
+        b"multipart/form-data; boundary=" + b"x" * 3000, b"multipart/form-data; boundary*0=x",
+        b"multipart/form-data; boundary=\"x", b"multipart/form-data;;;=;boundary=x;charset=",
+        b"multipart/form-data; boundary*=undefined''x",
+        b"multipart/form-data; charset*=undefined''x; boundary=x",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "disposition",
+    [
+        b"form-data", b"form-data; name=", b"form-data; name*=undefined''x", b"\x00; name=image",
+        b"form-data; name=image; filename*=undefined''x", b"form-data; name*0=a; name*2=b",
+        b"form-data; name=\xff; filename=\xff\xfe",
+    ],
+)  # fmt: skip
+def test_odd_headers_of_forms_are_refused(
+    client: TestClient, kind: bytes, disposition: bytes
+) -> None:
+    body = b"--x\r\nContent-Disposition: " + disposition + b"\r\n\r\nabc\r\n--x--\r\n"
+    answer = client.post("/v1/caption", content=body, headers={b"content-type": kind})
+    assert answer.status_code in (400, 422), answer.text
+    assert code(answer) in ("bad_body", "no_image", "invalid", "unreadable_image")
+
+
 def test_a_form_with_something_else(client: TestClient) -> None:
     other = client.post("/v1/caption", files=[("photo", ("a.png", picture()))])
     assert (other.status_code, code(other)) == (422, "invalid")
@@ -330,6 +380,7 @@ def test_every_answer_carries_the_headers(client: TestClient) -> None:
 def test_health_and_metrics(client: TestClient) -> None:
     health = client.get("/healthz").json()
     assert health["status"] == "ok"
+    assert health["workers"] == 1
     assert len(health["fingerprint"]) == 64
     client.post("/v1/words", files=files(picture()))
     text = client.get("/metrics").text
@@ -337,6 +388,16 @@ def test_health_and_metrics(client: TestClient) -> None:
     assert "sightwords_waiting_photographs 0.0" in text
     assert "sightwords_held_bytes 0.0" in text
     assert "sightwords_batch_photographs_bucket" in text
+
+
+def test_health_means_that_a_caption_can_be_made(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HereWorker, "ready", lambda self: False)
+    health = client.get("/healthz")
+    assert (health.status_code, code(health)) == (503, "no_worker")
+    assert health.headers["retry-after"]
+    assert "sightwords_workers 0.0" in client.get("/metrics").text
 
 
 def test_other_hosts_and_other_origins(client: TestClient) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
+from sightwords import http_server
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
 from sightwords.web.serve import guarded_app
@@ -182,3 +183,111 @@ def test_a_request_that_takes_too_long(server: str) -> None:
     assert b"too_late" in body
     Gated.gate.set()
     assert ask(server, photograph())[0] == 200
+
+
+def until_closed(found: socket.socket) -> bytes:
+    """What the server says until it closes the connection; fails where it does not."""
+    answer = b""
+    try:
+        while chunk := found.recv(65536):
+            answer += chunk
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nHost: HOST\r\nX-Slow: "])
+def test_heads_that_never_end(server: str, start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
+    with raw(server, start) as slow:
+        begin = time.monotonic()
+        assert until_closed(slow) == b""
+        assert time.monotonic() - begin < 5
+
+
+def test_a_head_that_comes_byte_by_byte(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "FETCH_SECONDS", 1.5)
+    with raw(server, b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") as slow:
+        assert b" 200 " in slow.recv(65536)  # the second head of a connection is waited for, too
+        with pytest.raises(OSError):  # noqa: PT011 - whichever comes first
+            for _ in range(100):
+                slow.sendall(b"x")
+                time.sleep(0.1)
+
+
+def test_an_idle_connection_is_closed(server: str) -> None:
+    with raw(server, b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") as idle:
+        begin = time.monotonic()
+        assert b" 200 " in until_closed(idle)
+        assert time.monotonic() - begin < http_server.IDLE_SECONDS + 5
+
+
+HUGE = b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [
+        (b"Content-Length: 100000000000\r\n\r\n", b" 413 "),
+        (b"Transfer-Encoding: chunked\r\nOrigin: http://evil\r\n\r\nfffffff\r\n", b" 403 "),
+        (b"Content-Length: 100000000000\r\nOrigin: http://evil\r\n\r\n", b" 403 "),
+    ],
+)
+def test_after_a_refusal_no_body_is_read(server: str, length: bytes, status: bytes) -> None:
+    with raw(server, HUGE + length) as found:
+        sent = 0
+        with pytest.raises(OSError):  # noqa: PT011 - reset, or a broken pipe
+            while sent < 2_000_000_000:
+                found.sendall(b"x" * 1_000_000)
+                sent += 1_000_000
+    assert sent < 100_000_000  # the limit of a body is 32 MB, and 48 MB more are drained
+    with raw(server, HUGE + length + b"0" * 100) as found:
+        answer = until_closed(found)
+    assert status in answer
+    assert b"connection: close" in answer.lower()
+    assert ask(server, photograph())[0] == 200
+
+
+def test_a_client_that_sends_all_before_it_reads_sees_the_refusal(server: str) -> None:
+    body = b"x" * (Limits().body_bytes + 4_000_000)
+    status, headers, answer = ask(server, body)
+    assert (status, headers["connection"]) == (413, "close")
+    assert b"too_large" in answer
+
+
+def test_a_slow_body_ends_its_connection(server: str) -> None:
+    with raw(server, HALF) as slow:
+        answer = until_closed(slow)
+    assert b" 408 " in answer
+    assert b"too_slow" in answer
+
+
+def test_an_answer_that_nobody_fetches(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "FETCH_SECONDS", 1.0)
+    asked = b"GET /samples/cat.jpg HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    with raw(server, b"") as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        name = urlsplit(server).netloc.encode()
+        with pytest.raises(OSError):  # noqa: PT011 - the server gives up, and we cannot send
+            for _ in range(2000):
+                stuck.sendall(asked.replace(b"HOST", name) * 20)
+                time.sleep(0.01)
+    assert ask(server, photograph())[0] == 200
+
+
+def test_a_flood_of_connections(server: str) -> None:
+    flood = [raw(server, b"") for _ in range(300)]  # the tests' server takes 100 at a time
+    open_ones = 0
+    for one in flood:
+        one.settimeout(0.01)
+        try:
+            open_ones += bool(one.recv(1))
+        except TimeoutError:
+            open_ones += 1
+        except ConnectionResetError:
+            pass
+    assert open_ones <= 200
+    for one in flood:
+        one.close()
+    eventually(lambda: ask(server, photograph())[0] == 200)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from sightwords import parallel
 from sightwords.errors import BundleError
+from sightwords.parallel import WorkerLostError
 from sightwords.web import workers
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
-from sightwords.web.problems import BROKEN, BUSY, DIED, TOO_LATE, Problem, Refused
-from sightwords.web.workers import Pool, ProcessWorker, WorkerLostError
+from sightwords.web.problems import BROKEN, BUSY, DIED, RESTARTING, TOO_LATE, Problem, Refused
+from sightwords.web.workers import MOST_TRIES, Pool, ProcessWorker
 
 SECONDS = 240  # a busy machine may take long to start a process
 
@@ -52,6 +55,11 @@ class Scripted:
                 os._exit(3)
             if one.name == "hang":
                 time.sleep(SECONDS)
+            if one.name.startswith("kill once "):
+                marker = Path(one.name.removeprefix("kill once "))
+                if not marker.exists():
+                    marker.touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
             if one.name == "bug":
                 raise RuntimeError("a bug")
             yield {"name": one.name}
@@ -130,26 +138,62 @@ def test_after_a_bug_no_answer_goes_to_another(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(ProcessWorker, "answers", spoilt)
     first = pool.submit([job("spoilt"), job("a"), job("b")])
-    assert [answer.result(SECONDS) for answer in first] == [BROKEN, BROKEN, BROKEN]
+    assert [answer.result(SECONDS) for answer in first] == [BROKEN, {"name": "a"}, {"name": "b"}]
     assert pool.submit([job("c")])[0].result(SECONDS) == {"name": "c"}
     pool.close()
+
+
+class Lossy(Scripted):
+    """An engine that is lost as a process is, the first time or every time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: list[str] = []
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        for one in jobs:
+            if one.name == "die" or (one.name == "die once" and not self.lost):
+                self.lost.append(one.name)
+                raise WorkerLostError("it died")
+            yield from super().answers([one])
 
 
 def test_a_machine_that_can_start_no_process_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Lossy(Scripted):
-        def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
-            if jobs[0].name == "die":
-                raise WorkerLostError(DIED)
-            return super().answers(jobs)
-
-    pool = pool_of(Lossy())
-    hire, refusals = pool._hire, [OSError("Resource temporarily unavailable")]
+    monkeypatch.setattr(workers, "HIRE_AGAIN_SECONDS", 0.01)
+    lost: list[int] = []
+    engine = Lossy()
+    pool = Pool(lambda: engine, workers=0, limits=Limits(), on_lost=lambda: lost.append(1))  # type: ignore[arg-type, return-value]
+    hire, refusals = pool._hire, [OSError("Resource temporarily unavailable")] * 3
     monkeypatch.setattr(pool, "_hire", lambda: _raise(refusals.pop()) if refusals else hire())
-    assert pool.submit([job("die")])[0].result(SECONDS) is DIED
-    assert pool.submit([job("still without")])[0].result(SECONDS) is DIED
-    assert pool.submit([job("fine")])[0].result(SECONDS) == {"name": "fine"}
+    assert pool.submit([job("die once")])[0].result(SECONDS) == {"name": "die once"}
+    assert not refusals
+    assert len(lost) == 1
+    pool.close()
+
+
+def test_without_a_worker_clients_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Lossy()
+    pool = pool_of(engine)
+    monkeypatch.setattr(pool, "_hire", lambda: _raise(OSError("no memory")))
+    assert pool.ready() == 1
+    first, second = pool.enter([job("die once"), job("a")])
+    while pool.ready():
+        time.sleep(0.01)
+    assert (first.late(), second.late()) == (RESTARTING, TOO_LATE)
+    assert pool.enter([job("b")])[0].late() is BUSY
+    pool.close()
+    assert second.answer.result(SECONDS) in (BUSY, RESTARTING)
+
+
+def test_a_photo_that_kills_workers_is_given_up_and_others_go_on() -> None:
+    engine = Lossy()
+    pool = pool_of(engine, batch=3)
+    a, died, b = pool.submit([job("a"), job("die"), job("b")])
+    assert died.result(SECONDS) is DIED
+    assert (a.result(SECONDS), b.result(SECONDS)) == ({"name": "a"}, {"name": "b"})
+    assert engine.lost == ["die"] * MOST_TRIES
     pool.close()
 
 
@@ -186,8 +230,64 @@ def test_a_process_that_hangs_is_given_up() -> None:
     worker = ProcessWorker(Scripted, seconds=0.5)  # type: ignore[arg-type]
     with pytest.raises(WorkerLostError) as lost:
         list(worker.answers([job("hang")]))
-    assert lost.value.problem is TOO_LATE
+    assert lost.value.hung
     worker.stop()
+
+
+def test_a_job_that_takes_too_long_is_told_so() -> None:
+    pool = Pool(Scripted, workers=1, limits=Limits(seconds=1))  # type: ignore[arg-type]
+    assert pool.submit([job("hang")])[0].result(SECONDS) is TOO_LATE
+    answer = pool.submit([job("after")], deadline=time.monotonic() + SECONDS)[0]
+    assert answer.result(SECONDS) == {"name": "after"}
+    pool.close()
+
+
+def _pids(pool: Pool) -> list[int]:
+    found = [w.process.pid for w in list(pool._workers) if isinstance(w, ProcessWorker)]
+    return [pid for pid in found if pid]
+
+
+def _until(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+def test_an_idle_worker_that_dies_or_stops_is_replaced(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "SILENT_SECONDS", 4.0)
+    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
+    assert pool.ready() == 1
+    [first] = _pids(pool)
+    os.kill(first, getattr(signal, name))
+    _until(lambda: pool.ready() == 0)  # what /healthz tells
+    _until(lambda: pool.ready() == 1)
+    assert _pids(pool) != [first]
+    pool.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
+def test_a_stopped_worker_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "SILENT_SECONDS", 3.0)
+    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
+    os.kill(_pids(pool)[0], signal.SIGSTOP)
+    large = Job(kind="words", name="large", data=b"x" * 5_000_000)  # more than a pipe holds
+    assert pool.submit([large])[0].result(SECONDS) == {"name": "large"}
+    pool.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+def test_a_worker_killed_during_a_request_costs_no_answer(tmp_path: Path) -> None:
+    pool = Pool(Scripted, workers=2, limits=Limits(seconds=SECONDS, batch=1))  # type: ignore[arg-type]
+    kill_once = str(tmp_path / "killed")
+    names = [f"kill once {kill_once}", "a", "b"]
+    answers = pool.submit([job(name) for name in names])
+    assert [answer.result(SECONDS) for answer in answers] == [{"name": name} for name in names]
+    pool.close()
 
 
 def test_a_bundle_that_is_not_there(tmp_path: Path) -> None:
@@ -203,7 +303,7 @@ class Ending:
 
 
 def test_a_worker_that_ends_while_it_loads() -> None:
-    with pytest.raises(BundleError, match=r"ended while it loaded the bundle \(exit code 7\)"):
+    with pytest.raises(BundleError, match=r"lost while it loaded the bundle: .* exit code 7"):
         Pool(Ending, workers=1, limits=Limits())  # type: ignore[arg-type]
 
 

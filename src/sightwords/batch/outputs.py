@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from sightwords.batch.parquet import read_parquet, write_parquet
 from sightwords.batch.records import Record, is_record
-from sightwords.batch.xmp import description_of, embed, write_xmp
+from sightwords.batch.xmp import can_hold, description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
 from sightwords.errors import InputError
-from sightwords.files import atomic_path, write_text
+from sightwords.files import FULL, atomic_path, write_text
 
 Format = Literal["jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -138,20 +138,52 @@ def write_beside(
 
     `anew` makes a copy from the photograph as it is now, whatever is there.
     """
-    words = [word["word"] for word in record["words"] if word["used"]]
+    words = used_words(record)
     if kind == "xmp":
         return write_xmp(target, record["caption"], words, keep=keep)
     if kind == "embedded":
-        return embed(photograph, target, record["caption"], words, keep=keep, anew=anew)
+        return embed(
+            photograph,
+            target,
+            record["caption"],
+            words,
+            keep=keep,
+            anew=anew,
+            sha256=record.get("sha256"),
+        )
     return _write_text(target, record["caption"] + "\n", keep=keep)
 
 
-def is_described(kind: Format, target: Path, *, photograph: Path) -> bool:
-    """Whether a photograph has what would be written already."""
+def used_words(record: Record) -> list[str]:
+    """The detected words that a caption uses."""
+    return [word["word"] for word in record["words"] if word["used"]]
+
+
+def write_instead(sidecar: Path, record: Record, *, keep: bool) -> Record:
+    """A sidecar for a photo that its caption could not be embedded in; the error that says so."""
+    caption, words = record["caption"], record["words"]
+    try:
+        wrong = write_xmp(sidecar, caption, words, keep=keep)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        wrong = f"{sidecar}: cannot be written ({error.strerror or error})"
+    where = f"no sidecar could be written: {wrong}" if wrong else f"its caption is in {sidecar}"
+    return {"id": record["id"], "error": f"{record['error']}; {where}"}
+
+
+def is_described(kind: Format, target: Path, *, photograph: Path, sidecar: Path) -> bool:
+    """Whether a photograph has what would be written already.
+
+    The `sidecar` of a photo counts only if its format cannot hold a caption itself.
+    """
     if kind == "txt" or (kind == "xmp" and not target.exists()):
         return target.exists()
     described = target if target.exists() else photograph
-    return description_of(described) is not None
+    if description_of(described) is not None:
+        return True
+    instead = kind == "embedded" and sidecar.exists() and not can_hold(photograph)
+    return instead and description_of(sidecar) is not None
 
 
 def is_ours(kind: Format, target: Path, captions: set[str]) -> bool:

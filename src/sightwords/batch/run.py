@@ -19,8 +19,10 @@ from sightwords.batch.outputs import (
     read_results,
     result_id,
     sidecar_name,
+    used_words,
     write_beside,
     write_errors,
+    write_instead,
     write_results,
 )
 from sightwords.batch.parquet import require_pyarrow
@@ -28,7 +30,7 @@ from sightwords.batch.records import Record
 from sightwords.batch.sources import Item, Source
 from sightwords.batch.sums import Sums, read_sums, write_sums
 from sightwords.batch.workers import MakeCaptioner, captioned
-from sightwords.batch.xmp import require_exiv2
+from sightwords.batch.xmp import ChangedError, EmbedError, require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.errors import InputError
 from sightwords.files import remove_partials
@@ -156,6 +158,8 @@ class _Job:
     """Where each one's image is."""
     targets: dict[str, Path] = field(default_factory=dict)
     """Where each one's own file goes, if the format has such."""
+    instead: dict[str, Path] = field(default_factory=dict)
+    """Where its sidecar goes if nothing can be embedded in it."""
     ours: set[str] = field(default_factory=set)
     """Photos that have changed since a batch wrote their own files: these may be replaced."""
 
@@ -193,6 +197,7 @@ class _Job:
     def _named(self) -> Iterator[Item]:
         """Items under the ids of the output, none twice; where their files go is noted."""
         taken: set[str] = set()
+        taken_xmp: set[str] = set()
         for item in self.source.read():
             written = _written_id(item, self.options)
             if written in self.photographs:
@@ -204,6 +209,8 @@ class _Job:
             if self.options.sidecars:
                 name = sidecar_name(item.id, self.options.format, taken)
                 self.targets[written] = self._target(item, name)
+                sidecar = sidecar_name(item.id, "xmp", taken_xmp)
+                self.instead[written] = self.options.out / sidecar
             yield Item(written, item.image)
 
     def _target(self, item: Item, name: str) -> Path:
@@ -254,7 +261,8 @@ class _Job:
         if not self._keeps or item.id in self.ours:
             return False
         photograph = Path(item.image.location)
-        if not is_described(self.options.format, target, photograph=photograph):
+        instead = self.instead[item.id]
+        if not is_described(self.options.format, target, photograph=photograph, sidecar=instead):
             return False
         known = self.sums.get(self._name(target))
         if known is not None and target.exists() and known != content_sum(item.image):
@@ -282,15 +290,28 @@ class _Job:
     def _beside(self, record: Record) -> Record:
         """Write its own file; the record of the photograph, or of what stood in the way."""
         image_id = record["id"]
-        wrong = write_beside(
-            self.options.format,
-            self.targets[image_id],
-            record,
-            photograph=Path(self.photographs[image_id]),
-            keep=self.options.overwrite == "never",
-            anew=self.options.overwrite == "always",
-        )
+        try:
+            wrong = write_beside(
+                self.options.format,
+                self.targets[image_id],
+                record,
+                photograph=Path(self.photographs[image_id]),
+                keep=self.options.overwrite == "never",
+                anew=self.options.overwrite == "always",
+            )
+        except ChangedError as error:  # the caption may be wrong by now
+            wrong = str(error)
+        except EmbedError as error:  # the caption is noted first: a sidecar follows at the end
+            caption = {"caption": record["caption"], "words": used_words(record)}
+            return {"id": image_id, "error": str(error), **caption}
         return {"id": image_id, "error": wrong} if wrong else record
+
+    def with_sidecar(self, record: Record) -> Record:
+        """The error of a photo; one that could not take its caption gets a sidecar."""
+        if "caption" not in record or record["id"] not in self.instead:
+            return {"id": record["id"], "error": record["error"]}
+        keep = self.options.overwrite != "always"
+        return write_instead(self.instead[record["id"]], record, keep=keep)
 
 
 def _finish(job: _Job) -> None:
@@ -300,7 +321,7 @@ def _finish(job: _Job) -> None:
     present = set(job.order)
     gone = (image_id for image_id in journal if image_id not in present)
     order = [*job.order, *(image_id for image_id in gone if image_id in journal.kept)]
-    failed = [record for record in journal.records(order) if "error" in record]
+    failed = [job.with_sidecar(record) for record in journal.records(order) if "error" in record]
     job.progress.failed = len(failed)
     write_errors(options.errors, failed)
     if not options.sidecars:
@@ -309,7 +330,7 @@ def _finish(job: _Job) -> None:
     if not options.in_place:  # photos that hold their captions need nothing beside them
         write_sums(options.sums, _sums(job, order))
     written = (options.out, options.errors, options.sums, options.journal)
-    remove_partials([*written, *job.targets.values()])
+    remove_partials([*written, *job.targets.values(), *job.instead.values()])
     journal.remove()
 
 

@@ -1,19 +1,67 @@
-"""Where a server may listen: asked before a model is loaded, answered in one line."""
+"""Where a server may listen and what names it answers to: checked before a model is loaded."""
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from sightwords.errors import InputError
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+EVERY_NAME = "*"
+
+
+def allowed_names(host: str, more: Sequence[str], *, token: bool) -> frozenset[str] | None:
+    """The names that a server on `host` answers to; None for all.
+
+    A web page can point a name of its own at any address (DNS rebinding), so a server that
+    strangers may reach needs a token and the names that it answers to.
+
+    >>> sorted(allowed_names("192.168.1.5", ["photos.lan"], token=True) or ())[:2]
+    ['127.0.0.1', '192.168.1.5']
+    """
+    found = _resolved(host)
+    if not token and not all(address.is_loopback for address in found):
+        raise InputError(
+            f"--host {host}: other machines could use this server without a token; set one: "
+            f"SIGHTWORDS_TOKEN=secret sightwords serve --host {host} --allow-host NAME"
+        )
+    if EVERY_NAME in more:
+        if not token:
+            raise InputError(
+                f"--allow-host '{EVERY_NAME}': any web page could use this server by a name of its "
+                "own; set a token (SIGHTWORDS_TOKEN or --token-file), or give the names"
+            )
+        return None
+    if not more and any(address.is_unspecified for address in found):
+        raise InputError(
+            f"--host {host}: listens on every address of this machine; give the name that clients "
+            f"use: SIGHTWORDS_TOKEN=secret sightwords serve --host {host} --allow-host NAME"
+        )
+    return frozenset(name.lower() for name in (*LOOPBACK, host, *more))
+
+
+def _resolved(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses that a name stands for; an empty one stands for all of the machine's."""
+    try:
+        found = socket.getaddrinfo(
+            host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"--host {host}: is not known here ({error}); check it") from error
+    return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
 
 
 def check_address(host: str, port: int) -> None:
     """Refuse an address that cannot be listened on."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError as error:
         raise _refusal(host, port, error) from error
     tried = [_refused(family, address) for family, _, _, _, address in found]

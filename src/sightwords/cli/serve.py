@@ -7,13 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from sightwords.cli.address import check_address
+from sightwords.cli.address import allowed_names, check_address
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import InputError, require
 
 TOKEN_VARIABLE = "SIGHTWORDS_TOKEN"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-EVERYWHERE = ("0.0.0.0", "::")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,12 +24,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "stored, and nothing is fetched from elsewhere. Needs the extra 'web'.",
         epilog="example: sightwords serve\n"
         "example: sightwords serve --port 9000 --workers 1\n"
-        "example: SIGHTWORDS_TOKEN=secret sightwords serve --host 0.0.0.0\n"
+        "example: SIGHTWORDS_TOKEN=secret sightwords serve --host 0.0.0.0 "
+        "--allow-host photos.example\n"
         "example: curl -F image=@cat.jpg http://127.0.0.1:8000/v1/caption",
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (default: this machine only); others need a token",
     )
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="(default: 8000)")
     parser.add_argument(
@@ -53,7 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="append",
         default=[],
         metavar="NAME",
-        help="answer to this name too, such as that of a proxy; repeatable (* for every name)",
+        help="answer to this name too, such as that of a proxy; repeatable; needed where --host is "
+        "0.0.0.0 or :: ('*' for every name, with a token only)",
     )
     for option, default, unit, text in (
         ("--max-megabytes", 32, int, "of one request"),
@@ -90,10 +92,9 @@ def run(args: argparse.Namespace) -> int:
         batch=args.batch,
     )
     token = _token(args.token_file)
+    hosts = allowed_names(args.host, args.allow_host, token=token is not None)
     check_address(args.host, args.port)
     workers = args.workers or available_cores()
-    if args.host not in LOOPBACK and token is None:
-        _say(f"warning: whoever reaches {args.host} may use it; set ${TOKEN_VARIABLE} for a token")
     _say(f"loading the model into {workers} {'processes' if workers > 1 else 'process'} ...")
     address = _address(args.host, args.port)
     serve(
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         workers=workers,
         limits=limits,
         token=token,
-        hosts=_hosts(args.host, args.allow_host),
+        hosts=hosts,
         on_ready=lambda: _say(f"serving at {address}; stop with Ctrl-C"),
     )
     return 0
@@ -112,25 +113,26 @@ def run(args: argparse.Namespace) -> int:
 def _token(file: Path | None) -> str | None:
     """From the file, or from the environment; never from the command line, which others see."""
     if file is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        return _checked(token, f"${TOKEN_VARIABLE}") if token else None
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: the token cannot be read ({error})") from error
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise InputError(f"{file}: holds no token; write one line of letters and digits")
+    return _checked(text.removesuffix("\n").removesuffix("\r"), str(file))
+
+
+def _checked(token: str, where: str) -> str:
+    """A client could not send any other token in a header."""
+    if not token:
+        raise InputError(f"{where}: holds no token; write one line of letters and digits")
+    for letter in token:
+        if not "!" <= letter <= "~":
+            raise InputError(
+                f"{where}: holds no token that a client could send: it has {letter!r} in it; "
+                "write one line of letters and digits, without spaces"
+            )
     return token
-
-
-def _hosts(host: str, more: list[str]) -> frozenset[str] | None:
-    """Names to answer to; None for all.
-
-    >>> _hosts("0.0.0.0", []) is None, sorted(_hosts("192.168.1.5", ["photos.lan"]))[:2]
-    (True, ['127.0.0.1', '192.168.1.5'])
-    """
-    if "*" in more or (host in EVERYWHERE and not more):
-        return None
-    return frozenset(name.lower() for name in (*LOOPBACK, host, *more))
 
 
 def _address(host: str, port: int) -> str:

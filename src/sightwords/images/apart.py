@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 from dataclasses import asdict, replace
+from time import monotonic
 
 import numpy as np
 from PIL import Image
@@ -41,12 +42,14 @@ def decode_apart(source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS) -
     name = name_of(source)
     path = path_of(source)
     payload = b"" if path is not None else content_of(source, limits, name)
-    if limits.memory_bytes > SMALL_BYTES:
-        with contextlib.suppress(ImageMemoryError):
-            return _decoded(path, payload, replace(limits, memory_bytes=SMALL_BYTES), name)
-        with _large:
-            return _decoded(path, payload, limits, name)
-    return _decoded(path, payload, limits, name)
+    if limits.memory_bytes <= SMALL_BYTES:
+        return _decoded(path, payload, limits, name)
+    start = monotonic()
+    with contextlib.suppress(ImageMemoryError):
+        return _decoded(path, payload, replace(limits, memory_bytes=SMALL_BYTES), name)
+    left = max(0.5, limits.seconds - (monotonic() - start))  # both attempts share the time
+    with _large:
+        return _decoded(path, payload, replace(limits, seconds=left), name)
 
 
 def _decoded(path: str | None, payload: bytes, limits: ImageLimits, name: str) -> Image.Image:

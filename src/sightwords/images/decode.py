@@ -235,11 +235,12 @@ def _decoder_bytes(image: Image.Image, whole_size: tuple[int, int]) -> float:
     """
     kept = _MODE_BYTES.get(image.mode, 4)
     if image.format == "JPEG" and image.info.get("progressive"):
-        samples = [(layer[1], layer[2]) for layer in getattr(image, "layer", [])]
+        samples: list[tuple[int, int]] = [part[1:3] for part in getattr(image, "layer", [])]
         area = max((h for h, _ in samples), default=1) * max((v for _, v in samples), default=1)
         coefficients = 2 * sum(h * v for h, v in samples) / area
         return kept + coefficients * math.prod(whole_size) / math.prod(image.size)
-    if image.format == "TIFF" and image.tile and image.tile[0][0] == "libtiff":
+    tiles = getattr(image, "tile", ())
+    if image.format == "TIFF" and tiles and tiles[0][0] == "libtiff":
         return 2 * kept  # one strip may hold the whole image
     return _DECODER_BYTES.get(image.format or "", kept)
 

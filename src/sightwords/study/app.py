@@ -9,6 +9,7 @@ There is no address that gives results: those are for the command line.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from sightwords.study.store import Store, read_photo
 log = logging.getLogger(__name__)
 
 MAX_FORM_BYTES = 4096
+MAX_FORM_SECONDS = 20.0
 
 HEADERS = {
     "Content-Security-Policy": page.POLICY,
@@ -67,11 +69,12 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
         return RedirectResponse(f"/j/{judge.token}", status_code=303, headers=HEADERS)
 
     async def vote(request: Request) -> Response:
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                return _refused("The answer is too long.", status=413)
+        try:
+            body = await asyncio.wait_for(_form(request), MAX_FORM_SECONDS)
+        except asyncio.TimeoutError:
+            return _refused("The answer came too slowly.", status=408)
+        if len(body) > MAX_FORM_BYTES:
+            return _refused("The answer is too long.", status=413)
         fields = parse_qs(body.decode("ascii", errors="replace"))
         showing, choice = (fields.get(name, [""])[0] for name in ("showing", "choice"))
         return await run_in_threadpool(record, request.path_params["token"], showing, choice)
@@ -101,6 +104,16 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
         ],
         exception_handlers={sa.exc.SQLAlchemyError: failed, 404: _not_found},
     )
+
+
+async def _form(request: Request) -> bytes:
+    """A form's bytes, not read much beyond what one may have."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            break
+    return body
 
 
 def _photo_of(connection: sa.Connection, *, token: str, number: int) -> bytes | None:

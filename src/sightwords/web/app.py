@@ -30,7 +30,7 @@ from sightwords.web.bodies import Body, Held, read_body
 from sightwords.web.engine import MOST_SENTENCES, Job
 from sightwords.web.limits import Limits
 from sightwords.web.metrics import Metrics
-from sightwords.web.problems import TOO_LATE, Problem, Refused
+from sightwords.web.problems import NO_WORKER, TOO_LATE, Problem, Refused
 from sightwords.web.refusals import handle_errors, problem_response
 from sightwords.web.waiting import Answer
 from sightwords.web.workers import Pool
@@ -75,7 +75,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool = False) -> FastAPI:
     """The application, without the guard around it."""
     held = Held(limits.held_bytes)
-    metrics.watch(waiting=lambda: len(pool.waiting), held=lambda: held.now)
+    metrics.watch(waiting=lambda: len(pool.waiting), held=lambda: held.now, workers=pool.ready)
     app = FastAPI(
         title="sightwords",
         version=__version__,
@@ -192,11 +192,14 @@ def make_app(pool: Pool, limits: Limits, metrics: Metrics, *, wants_token: bool 
         assert isinstance(answers[0], Problem)
         return problem_response(answers[0])
 
-    @app.get("/healthz", responses={200: {"model": schema.Health}})
+    @app.get("/healthz", responses={200: {"model": schema.Health}, 503: ERRORS[503]})
     async def healthz() -> Response:
-        """Up, and the model is loaded."""
+        """Whether a caption can be made: the model is loaded, and a worker runs."""
+        ready = pool.ready()
+        if not ready:
+            return problem_response(NO_WORKER)
         about = {"version": __version__, "fingerprint": pool.about["fingerprint"]}
-        return JSONResponse({"status": "ok", **about})
+        return JSONResponse({"status": "ok", "workers": ready, **about})
 
     @app.get(
         "/metrics",
@@ -225,8 +228,8 @@ async def _answers(
     request: Request, pool: Pool, jobs: Sequence[Job], deadline: float
 ) -> list[Answer]:
     """Wait for the workers, as long as the client does and the time limit allows."""
-    queued = pool.submit(jobs, deadline=deadline)
-    waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(answer) for answer in queued]
+    tickets = pool.enter(jobs, deadline=deadline)
+    waited: list[asyncio.Future[Answer]] = [asyncio.wrap_future(t.answer) for t in tickets]
     seconds = max(0.0, deadline - monotonic())
     answers = asyncio.gather(*waited)
     gone = asyncio.ensure_future(_until_gone(request))
@@ -236,7 +239,9 @@ async def _answers(
         done, _ = await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if answers in done:
             return answers.result()
-        raise ClientDisconnect if gone in done else Refused(TOO_LATE)
+        if gone in done:
+            raise ClientDisconnect
+        raise Refused(next((t.late() for t in tickets if not t.answer.done()), TOO_LATE))
     finally:
         gone.cancel()
         answers.cancel()  # what has not begun will not begin

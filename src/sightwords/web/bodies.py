@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from sightwords.web.schema import LONGEST_SENTENCE, SAYS_SOMETHING
 
 LONGEST_SENTENCE_BYTES = 4096
 LONGEST_NAME = 100
+CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class _InMemory(MultiPartParser):
 
 
 async def _multipart(request: Request, stream: AsyncGenerator[bytes, None], limits: Limits) -> Body:
+    _check_charset(request)
     parser = _InMemory(
         request.headers,
         stream,
@@ -137,8 +140,22 @@ async def _multipart(request: Request, stream: AsyncGenerator[bytes, None], limi
     except MultiPartException as error:
         code = "too_many" if error.message.startswith("Too many") else "bad_body"
         raise Refused(Problem(400, code, f"multipart/form-data: {error.message}")) from error
+    except ValueError as error:  # a boundary or a header that the parser does not foresee
+        raise Refused(Problem(400, "bad_body", "multipart/form-data: cannot be read")) from error
     async with _closing(form):
         return await _body(form)
+
+
+def _check_charset(request: Request) -> None:
+    """Refuse all but the usual ones: among Python's are some that fail, or make no valid text."""
+    try:
+        _, options = parse_options_header(request.headers["content-type"])
+        charset = options.get(b"charset", b"utf-8").decode("ascii")
+    except ValueError:
+        charset = "?"
+    if charset.lower() not in CHARSETS:
+        message = f"multipart/form-data: the charset is {charset[:40]!r}; send utf-8"
+        raise Refused(Problem(400, "bad_body", message))
 
 
 class _closing:  # noqa: N801 - reads as a statement

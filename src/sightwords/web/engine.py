@@ -22,7 +22,7 @@ from PIL import Image
 from sightwords.batch.records import caption_record
 from sightwords.bundle import open_bundle
 from sightwords.errors import BundleError, SightwordsError
-from sightwords.images import decode
+from sightwords.images import ImageLimits, decode_apart
 from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.language.generate import Generator
 from sightwords.pipeline import Captioner, Trace, load
@@ -90,7 +90,7 @@ class Engine:
         captioner = load(bundle, threads=threads, n_best=MOST_SENTENCES)
         with open_bundle(bundle) as opened:
             there = "dmsm" in opened.manifest.parts
-            dmsm = Dmsm.load(opened.directory / "dmsm", threads=threads) if there else None
+            dmsm = Dmsm.load(opened.files / "dmsm", threads=threads) if there else None
         return cls(captioner, dmsm, limits or Limits())
 
     def answers(self, jobs: Sequence[Job]) -> Iterator[Value | Problem]:
@@ -116,7 +116,8 @@ class Engine:
     def _decode(self, job: Job) -> Image.Image | Problem:
         try:
             # The bytes are given, so the name is a name only: nothing is opened.
-            return decode(ImageRef(job.name, data=job.data), max_pixels=self.limits.pixels)
+            limits = ImageLimits(pixels=self.limits.pixels)
+            return decode_apart(ImageRef(job.name, data=job.data), limits=limits)
         except SightwordsError as error:
             return problem_of(error)
 

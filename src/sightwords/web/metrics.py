@@ -39,13 +39,28 @@ class Metrics:
         self._held = Gauge(
             "sightwords_held_bytes", "Of bodies that are read or wait", registry=self.registry
         )
+        self._workers = Gauge(
+            "sightwords_workers", "Worker processes that can make a caption", registry=self.registry
+        )
+        self.lost_workers = Counter(
+            "sightwords_lost_workers",
+            "Worker processes that died or hung and were replaced",
+            registry=self.registry,
+        )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
 
-    def watch(self, *, waiting: Callable[[], float], held: Callable[[], float]) -> None:
-        """Where to read the two that rise and fall."""
+    def watch(
+        self,
+        *,
+        waiting: Callable[[], float],
+        held: Callable[[], float],
+        workers: Callable[[], float],
+    ) -> None:
+        """Where to read those that rise and fall."""
         self._waiting.set_function(waiting)
         self._held.set_function(held)
+        self._workers.set_function(workers)
 
     def text(self) -> bytes:
         """In the format that Prometheus reads."""

@@ -33,10 +33,16 @@ class Refused(Exception):  # noqa: N818 - not a fault of ours
 
 
 BUSY = Problem(503, "busy", "the server has enough to do; try again in a moment", 2)
-TOO_LATE = Problem(504, "too_late", "it took too long; try again, or send fewer photographs")
+TOO_LATE = Problem(504, "too_late", "it took too long; try again, or send fewer photos")
 BROKEN = Problem(500, "internal", "the server failed on this request; its log says why")
+RESTARTING = Problem(
+    503, "restarting", "the worker process was lost and starts again; try again in a moment", 5
+)
+NO_WORKER = Problem(503, "no_worker", "no worker process can make a caption now; see the log", 5)
 DIED = Problem(
-    500, "worker_died", "the process that worked on this photograph died; a new one takes its place"
+    500,
+    "worker_died",
+    "the worker process died each time it tried this photo; do not send it again",
 )
 
 

@@ -151,9 +151,10 @@ class RankAnswer(_Strict):
 
 
 class Health(_Strict):
-    """The server is up, and has loaded its model."""
+    """A caption can be made: the model is loaded, and a worker runs."""
 
     status: str
+    workers: int = Field(ge=1, description="Worker processes that can make a caption now")
     version: str
     fingerprint: str = Field(description="Of the model bundle")
 

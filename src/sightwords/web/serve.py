@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from socket import socket
 
-import uvicorn
 from starlette.types import ASGIApp
 
+from sightwords.http_server import run_server
 from sightwords.web.app import make_app
 from sightwords.web.engine import Engine
 from sightwords.web.guard import LOOPBACK, Guard
@@ -34,7 +33,13 @@ def guarded_app(
 ) -> Iterator[ASGIApp]:
     """The whole ASGI application, its workers running."""
     limits, metrics = limits or Limits(), Metrics()
-    pool = Pool(make, workers=workers, limits=limits, on_batch=metrics.batches.observe)
+    pool = Pool(
+        make,
+        workers=workers,
+        limits=limits,
+        on_batch=metrics.batches.observe,
+        on_lost=metrics.lost_workers.inc,
+    )
     try:
         app = make_app(pool, limits, metrics, wants_token=token is not None)
         yield Guard(app, metrics, token, hosts, PATHS)
@@ -60,30 +65,12 @@ def serve(
     chosen = limits or Limits()
     make = partial(Engine.load, bundle, limits=chosen, threads=1)
     with guarded_app(make, workers=workers, limits=chosen, token=token, hosts=hosts) as app:
-        config = uvicorn.Config(
+        run_server(
             app,
             host=host,
             port=port,
-            access_log=False,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=10,
             # Beyond the queue a client gets 503 with Retry-After; this is for floods only.
-            limit_concurrency=8 * chosen.queue,
-            h11_max_incomplete_event_size=64 * 1024,
+            connections=8 * chosen.queue,
+            grace_seconds=chosen.seconds,
+            on_ready=on_ready,
         )
-        with suppress(KeyboardInterrupt):
-            _Server(config, on_ready).run()
-
-
-class _Server(uvicorn.Server):
-    """Says when it has begun."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self.on_ready = on_ready
-
-    async def startup(self, sockets: list[socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.on_ready()

@@ -1,4 +1,4 @@
-"""The bounded queue of photographs: what clients put in, what workers take out."""
+"""The bounded queue of photos: what clients put in, what workers take out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from sightwords.web.engine import Job, Value
-from sightwords.web.problems import BUSY, Problem, Refused
+from sightwords.web.problems import BUSY, RESTARTING, TOO_LATE, Problem, Refused
 
 Answer = Value | Problem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Ticket:
     """A job that waits for its answer."""
 
@@ -23,6 +23,14 @@ class Ticket:
     deadline: float
     """By the clock of `time.monotonic`."""
     answer: Future[Answer] = field(default_factory=Future)
+    tries: int = 0
+    """How many workers were lost with it."""
+
+    def late(self) -> Problem:
+        """What to tell a client whose time is up: to come back, unless its photo takes so long."""
+        if self.tries:
+            return RESTARTING
+        return TOO_LATE if self.answer.running() else BUSY
 
 
 class Waiting:
@@ -31,7 +39,7 @@ class Waiting:
     >>> queue = Waiting(limit=3, batch=2, workers=1)
     >>> tickets = [Ticket(Job(kind="words", name=n, data=b""), math.inf) for n in "abc"]
     >>> queue.add(tickets)
-    >>> [t.job.name for t in queue.take()], len(queue)
+    >>> [t.job.name for t in queue.take() or ()], len(queue)
     (['a', 'b'], 1)
     """
 
@@ -54,17 +62,29 @@ class Waiting:
             self._tickets.extend(tickets)
             self._changed.notify(len(tickets))
 
-    def take(self) -> list[Ticket]:
-        """A worker's share of what waits, at least one; none once closed."""
+    def put_back(self, tickets: Sequence[Ticket]) -> None:
+        """To the front, in their order; they were taken before and need no room."""
+        with self._changed:
+            if self._closed:
+                for ticket in tickets:
+                    ticket.answer.set_result(RESTARTING)
+                return
+            self._tickets.extendleft(reversed(tickets))
+            self._changed.notify(len(tickets))
+
+    def take(self, seconds: float | None = None) -> list[Ticket] | None:
+        """A worker's share of what waits; empty if nothing comes in time, None once closed."""
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._tickets or self._closed)
+                self._changed.wait_for(lambda: self._tickets or self._closed, seconds)
                 if self._closed:
+                    return None
+                if not self._tickets:
                     return []
                 share = math.ceil(len(self._tickets) / self._workers)
                 taken = [self._tickets.popleft() for _ in range(min(share, self._batch))]
                 # A client that went away, or will not wait any longer, has cancelled its ticket.
-                if alive := [t for t in taken if t.answer.set_running_or_notify_cancel()]:
+                if alive := [t for t in taken if _wanted(t)]:
                     return alive
 
     def close(self) -> None:
@@ -72,7 +92,11 @@ class Waiting:
         with self._changed:
             self._closed = True
             for ticket in self._tickets:
-                if ticket.answer.set_running_or_notify_cancel():
+                if _wanted(ticket):
                     ticket.answer.set_result(BUSY)
             self._tickets.clear()
             self._changed.notify_all()
+
+
+def _wanted(ticket: Ticket) -> bool:
+    return ticket.answer.running() or ticket.answer.set_running_or_notify_cancel()
