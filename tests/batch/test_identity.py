@@ -200,8 +200,8 @@ def test_what_a_killed_run_left_of_its_files_is_removed(tiny_bundle: Path, tmp_p
             )  # fmt: skip
             left.write_text("half")
         assert _run(source, out, tiny_bundle, "--resume") == 0
-    left = [path.name for path in tmp_path.rglob(".*") if "partial" in path.name]
-    assert left == [".other-abcdefgh.partial.jsonl"]
+    found = [path.name for path in tmp_path.rglob(".*") if "partial" in path.name]
+    assert found == [".other-abcdefgh.partial.jsonl"]
 
 
 def test_partial_files_are_known_by_the_names_that_are_given(tmp_path: Path) -> None:
