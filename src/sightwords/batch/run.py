@@ -115,7 +115,7 @@ def _known(options: BatchOptions) -> Iterator[Record]:
     for record in read_results(options.out, options.format):
         if sums is None:
             raise _unknown_photos(options)
-        image_id = names.get(record["id"], record["id"])
+        image_id: str = names.get(record["id"]) or record["id"]
         yield {**record, "id": image_id, "sha256": sums.get(image_id)}
 
 
