@@ -191,6 +191,8 @@ class Episode:
         counts["WRONG ERRORS"] += self._errors() != bad
         left = [p for p in self.folder.rglob("*") if ".partial" in p.name or p == self.journal]
         counts["FILES LEFT"] += len(left)
+        if left:
+            print(f"left: {[path.name for path in left]}", file=sys.stderr)
 
     def _count_problems(self, code: int, said: str) -> None:
         bad = any(p.read_bytes().startswith(b"no image") for p in self.source.iterdir())

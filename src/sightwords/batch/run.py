@@ -333,7 +333,8 @@ def _finish(job: _Job) -> None:
     if not options.in_place:  # photos that hold their captions need nothing beside them
         write_sums(options.sums, _sums(job, order))
     written = (options.out, options.errors, options.sums, options.journal)
-    remove_partials([*written, *job.targets.values(), *job.instead.values()])
+    claimed = [options.out / name for name in journal.claims]  # of photos that are gone, too
+    remove_partials([*written, *claimed, *job.targets.values(), *job.instead.values()])
     journal.remove()
 
 
