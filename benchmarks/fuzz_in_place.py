@@ -106,8 +106,7 @@ def _caption(path: Path, reasons: Counter[str]) -> str:
         return "rewritten" if wrong is None else "no sidecar"
     except EmbedError as error:
         reasons[str(error).split(": ", 2)[2].split(" (")[0].split(" at byte")[0]] += 1
-        words = [word["word"] for word in WORDS]
-        failed = {"id": path.name, "error": str(error), "caption": CAPTION, "words": words}
+        failed = {**record, "error": str(error)}
         said = write_instead(path.with_suffix(".xmp"), failed, keep=True)["error"]
         return "sidecar" if "its caption is in" in said else "no sidecar"
 
