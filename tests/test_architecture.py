@@ -29,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "parallel",
         "sandbox",
         "http_server",
+        "npz",
+        "sealed",
         "strict_json",
     ),
     ("config",),
