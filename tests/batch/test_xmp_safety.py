@@ -141,6 +141,8 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a.avif": (lambda: _red("AVIF"), "captions can be embedded in"),
     "signed.png": (_c2pa_png, "it is signed"),
     "xmp.jpg": (lambda: _red("JPEG", xmp=b"<x>not RDF"), "its XMP cannot be read"),
+    "meta.jpg": (lambda: _red("JPEG", xmp=FOREIGN.replace(b"ns:meta", b"ns:mesa")),
+                 "rdf:RDF at an unusual place"),
     "two.jpg": (lambda: _red("JPEG", xmp=FOREIGN)[:2] + _red("JPEG", xmp=FOREIGN)[2:20]
                 + _segment(FOREIGN) + _red("JPEG", xmp=FOREIGN)[20:], "several XMP packets"),
 }  # fmt: skip
