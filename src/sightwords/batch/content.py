@@ -25,9 +25,7 @@ HELD_BYTES = 16 << 20
 _PIECE = 1 << 20
 
 
-def read_once(
-    image: ImageRef, limits: ImageLimits = DEFAULT_LIMITS
-) -> tuple[ImageRef, str | None]:
+def read_once(image: ImageRef, limits: ImageLimits = DEFAULT_LIMITS) -> tuple[ImageRef, str | None]:
     """The image with its bytes in memory, and their sum; raises `ImageError` as decoding would.
 
     A large file, a pipe or a device comes back as it is: decoding bounds what it may cost.
