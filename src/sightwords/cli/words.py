@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.photo_limits import add_photo_limits, photo_limits
 from sightwords.cli.names import json_line, let_any_name_out
+from sightwords.cli.photo_limits import add_photo_limits, photo_limits
 from sightwords.cli.talk import say
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.samples import sample_paths
