@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 RUN = $(PYTHON) -m
 
-.PHONY: check format lint types architecture test docs format-check
+.PHONY: check format lint types architecture test docs format-check lock audit
 
 check: format-check lint types architecture test docs
 
@@ -31,3 +31,11 @@ docs:
 
 docs-write:
 	$(RUN) sightwords.cli.reference docs/cli.md
+
+# Writes constraints.txt and requirements/test.lock: the newest versions that pyproject.toml allows.
+lock:
+	.ci/lock $(PYTHON)
+
+# Fails on published vulnerabilities of what is installed; says so where none can be looked up.
+audit:
+	.ci/audit $(PYTHON)

@@ -21,6 +21,7 @@ prints it as one line and exits with 1; a traceback means a bug of ours.
 from __future__ import annotations
 
 import importlib
+import re
 from types import ModuleType
 
 
@@ -102,3 +103,38 @@ not installed; install it with: pip install 'sightwords[train]'
             f"{purpose} needs the package {package!r}, which is not installed; "
             f"install it with: pip install 'sightwords[{extra}]'"
         ) from error
+
+
+# Control characters, line and paragraph separators, and marks that turn the direction of text.
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+def on_one_line(text: str) -> str:
+    r"""Text for one line of a message: line breaks and other control characters are escaped.
+
+    A photo's name may hold any of them, and a terminal would obey.
+
+    >>> on_one_line("my cat.jpg"), on_one_line("my\ncat.jpg"), on_one_line("\x1b[2Jcat.jpg")
+    ('my cat.jpg', 'my\\ncat.jpg', '\\x1b[2Jcat.jpg')
+    """
+    return _CONTROL.sub(lambda found: repr(found.group())[1:-1], text)
+
+
+def said_of(error: BaseException, name: str) -> str:
+    """What went wrong with one photo, by its name: other photos must not suffer from it.
+
+    >>> said_of(ImageError("is damaged"), "a.jpg")
+    'a.jpg: is damaged'
+    >>> said_of(MemoryError(), "a.jpg")
+    'a.jpg: there is not enough memory for it; shrink the photo, or take it out'
+    """
+    if isinstance(error, MemoryError):
+        return f"{name}: there is not enough memory for it; shrink the photo, or take it out"
+    if not isinstance(error, SightwordsError):
+        said = " ".join(str(error).split())
+        return (
+            f"{name}: unexpected {type(error).__name__} ({said:.200}); look at the photo, and "
+            "please report this (--verbose shows more)"
+        )
+    said = str(error)
+    return said if name in said or on_one_line(name) in said else f"{name}: {said}"

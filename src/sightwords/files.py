@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,9 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 LONGEST_STEM = 100
 """Bytes of a file's own name in that of its temporary one."""
+
+_PARTIAL = re.compile(r"\.(.*)-[a-z0-9_]{8}\.partial(\..*|)", re.DOTALL)
+"""The names of temporary files: the target's stem and ending, and what `mkstemp` puts between."""
 
 
 @contextmanager
@@ -60,6 +64,26 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             _sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_partials(targets: Iterable[Path]) -> None:
+    """Remove the temporary files that a killed process left beside the files it was writing.
+
+    Only names that `atomic_path` would have given for these targets are touched. Call it only
+    where no other process writes these targets.
+    """
+    wanted: dict[Path, set[tuple[str, str]]] = {}
+    for target in targets:
+        wanted.setdefault(target.parent, set()).add((_short(target.stem), target.suffix))
+    for folder, names in wanted.items():
+        try:
+            found = [entry for entry in os.listdir(folder) if ".partial" in entry]  # noqa: PTH208
+        except OSError:
+            continue
+        for entry in found:
+            match = _PARTIAL.fullmatch(entry)
+            if match is not None and (match[1], match[2]) in names:
+                (folder / entry).unlink(missing_ok=True)
 
 
 @contextmanager

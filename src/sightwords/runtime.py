@@ -3,20 +3,22 @@
     Network("network.onnx", threads=1).run({"image": batch}) -> {"region_logits": ..., ...}
 
 Everything that can be wrong with a network (absent, damaged, other inputs than it takes, NaN in
-what it gives) ends as one `BundleError` of one line that names the network.
+what it gives) ends as one `BundleError` of one line that names the network. A network is read once,
+checked (`onnx_check`) and loaded from these very bytes, so no other file can become part of it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError
+from sightwords.onnx_check import refuse_unsafe
+from sightwords.sealed import Sealed, read_bytes
 from sightwords.types import FloatArray
 
 Dimension = int | None
@@ -34,7 +36,7 @@ class Network:
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes,
+        model: str | os.PathLike[str] | Sealed | bytes,
         *,
         threads: int | None = None,
         name: str | None = None,
@@ -43,9 +45,9 @@ class Network:
         if threads is not None and threads < 1:
             raise InputError(f"threads is {threads}; expected 1 or more, or None for all cores")
         self.name = name or (
-            f"<network of {len(model)} bytes>" if isinstance(model, bytes) else os.fspath(model)
+            f"<network of {len(model)} bytes>" if isinstance(model, bytes) else str(model)
         )
-        self._session = _open(model, threads or available_cores(), self.name)
+        self._session = _open(_bytes_of(model, self.name), threads or available_cores(), self.name)
         self.inputs = _shapes(self._session.get_inputs())
         """Name -> shape; None where the network takes any length."""
         self.outputs = _shapes(self._session.get_outputs())
@@ -71,6 +73,8 @@ class Network:
                 f"it takes {_describe(self.inputs)}"
             ) from error
         for name, value in zip(names, values, strict=True):
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise BundleError(f"{self.name}: the network's {name} is not an array of numbers")
             if not np.isfinite(value).all():
                 raise BundleError(
                     f"{self.name}: the network's {name} holds NaN or infinity{_on(about)}; "
@@ -86,28 +90,42 @@ class Network:
             )
 
 
-def _open(model: str | os.PathLike[str] | bytes, threads: int, name: str) -> Any:
+def _bytes_of(model: str | os.PathLike[str] | Sealed | bytes, name: str) -> bytes:
+    if isinstance(model, bytes):
+        return model
+    try:
+        return read_bytes(model)
+    except FileNotFoundError as error:
+        raise BundleError(f"{name}: no such file; expected a network in ONNX format") from error
+    except OSError as error:
+        raise BundleError(
+            f"{name}: cannot be read ({error.strerror}); expected a network in ONNX format"
+        ) from error
+
+
+def _open(model: bytes, threads: int, name: str) -> Any:
     # Imported late: it costs 0.1 s, and most verbs of the command line need no network.
     import onnxruntime
 
-    if not isinstance(model, bytes) and not Path(model).is_file():
-        raise BundleError(f"{name}: no such file; expected a network in ONNX format")
+    refuse_unsafe(model, name)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is raised; nothing is printed
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
-        return onnxruntime.InferenceSession(
-            model if isinstance(model, bytes) else os.fspath(model),
-            options,
-            providers=["CPUExecutionProvider"],
+        # Its fallback would print, and try the same once more.
+        session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
     except Exception as error:
         raise BundleError(
             f"{name}: is not a usable ONNX network ({_one_line(error)}); the file is damaged or "
             "incomplete: copy it again"
         ) from error
+    session._model_bytes = None  # it would keep the file in memory beside the weights made of it
+    return session
 
 
 def _shapes(values: Sequence[Any]) -> dict[str, tuple[Dimension, ...]]:

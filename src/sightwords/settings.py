@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from sightwords.errors import ConfigError
 from sightwords.files import write_text
+from sightwords.sealed import Sealed, read_bytes
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,6 +28,7 @@ else:
 T = TypeVar("T")
 
 RESOLVED_NAME = "config.resolved.toml"
+LARGEST_BYTES = 1 << 20
 
 
 def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
@@ -34,10 +36,11 @@ def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
     return from_mapping(kind, read_toml(path), where=str(path))
 
 
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_toml(path: str | os.PathLike[str] | Sealed) -> dict[str, Any]:
     """A TOML file as nested mappings, nothing checked yet."""
     try:
-        document: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = read_bytes(path, limit=LARGEST_BYTES).decode("utf-8").replace("\r\n", "\n")
+        document: dict[str, Any] = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); give the path of a TOML file"
@@ -46,8 +49,10 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ConfigError(
             f"{path}: is not UTF-8 at byte {error.start}; save it as UTF-8"
         ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}; mend that line") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply; expected tables of values") from None
+    except ValueError as error:  # TOML's own, and whole numbers of thousands of digits
+        raise ConfigError(f"{path}: is not TOML: {error}; fix that line") from error
     return document
 
 
@@ -68,7 +73,7 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], *, where: str = "conf
     known = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for key in values:
         if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}; {_suggest(key, known)}")
+            raise ConfigError(f"{where}: unknown key {key!r:.60}; {_suggest(key, known)}")
     arguments = {
         key: _convert(hints[key], value, where=f"{where}: {key}") for key, value in values.items()
     }
@@ -113,25 +118,32 @@ def _suggest(key: str, known: list[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
 
 
+def _shown(value: object) -> str:
+    """A value for a message of one line; a whole number may have more digits than `repr` writes."""
+    return "a huge number" if type(value) is int and abs(value) > 1 << 64 else f"{value!r:.60}"
+
+
 def _convert(hint: Any, value: Any, *, where: str) -> Any:
     """Accept a value of the hinted type; an integer may stand for a float, nothing else bends."""
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{where}: is {value!r}; expected a table [...]")
+            raise ConfigError(f"{where}: is {_shown(value)}; expected a table [...]")
         return from_mapping(typing.cast("type[Any]", hint), value, where=where)
     if hint == tuple[str, ...]:
         if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-            raise ConfigError(f'{where}: is {value!r}; expected a list of texts, ["...", ...]')
+            raise ConfigError(
+                f'{where}: is {_shown(value)}; expected a list of texts, ["...", ...]'
+            )
         return tuple(value)
     if typing.get_origin(hint) is Literal:
         choices = typing.get_args(hint)
         if value in choices and isinstance(value, str):
             return value
-        raise ConfigError(f"{where}: is {value!r}; expected one of {', '.join(choices)}")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        raise ConfigError(f"{where}: is {_shown(value)}; expected one of {', '.join(choices)}")
+    if hint is float and type(value) is int and abs(value) < 1 << 64:
         return float(value)
     if type(value) is not hint or (hint is float and not math.isfinite(value)):
         name = {"int": "a whole number", "float": "a finite number", "bool": "true or false"}
         expected = name.get(hint.__name__, "text in quotes")
-        raise ConfigError(f"{where}: is {value!r}; expected {expected}")
+        raise ConfigError(f"{where}: is {_shown(value)}; expected {expected}")
     return value

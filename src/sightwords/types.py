@@ -31,6 +31,8 @@ class ImageRef:
     member: str | None = None
     """Name inside the shard, for example `000000000009.jpg`."""
     data: bytes | None = field(default=None, repr=False, compare=False)
+    fetch: bool = field(default=True, repr=False)
+    """Whether a URL may be fetched: one that a list names may not, unless the user allows it."""
 
     def __str__(self) -> str:
         return f"{self.location}::{self.member}" if self.member else self.location

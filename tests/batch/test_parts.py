@@ -17,12 +17,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightwords.batch import ClusterOptions, Progress, cluster
+from sightwords.batch.journal import record_of
 from sightwords.batch.keys import doubles, prints_of, shared_prints
 from sightwords.batch.nodes import TRIES, Captioning, Work, prepare, table
-from sightwords.batch.parts import Done, Keys, load_unit, save_slice, slice_name
+from sightwords.batch.parts import (
+    DamagedPartsError,
+    Done,
+    Keys,
+    keys_name,
+    load_unit,
+    save_slice,
+    slice_name,
+)
 from sightwords.batch.sources import Item
 from sightwords.batch.store import Store, split_place
-from sightwords.batch.units import Unit, slices, source_print, units_of
+from sightwords.batch.units import Unit, slices, source_print, stamped, units_of
 from sightwords.cli.main import main
 from sightwords.corpus.problems import Problems
 from sightwords.errors import CorpusError, InputError, SightwordsError
@@ -104,11 +113,10 @@ def test_what_a_killed_machine_left_of_a_file_is_passed_over(tmp_path: Path) -> 
 def test_rows_that_are_missing_or_double_are_named(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
     Keys(["a", "b", "c"], []).save(store, 0, 1)
-    save_slice(store, 0, 0, [{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    save_slice(store, 0, 0, [{"id": name, "caption": "a dog"} for name in "abc"])
     done = Done.of(store.names())
     load_unit(store, 0, done)
-    path = tmp_path / slice_name(0, 0, 3)
-    path.write_text('{"id": "a"}\n{"id": "a"}\n{"id": "x"}\n')
+    save_slice(store, 0, 0, [{"id": name, "caption": "a dog"} for name in "aax"])
     with pytest.raises(
         InputError, match=r"2 missing \(b, c\); 1 double \(a\); 1 of no image \(x\)"
     ):
@@ -195,19 +203,85 @@ def test_a_machine_that_cannot_share_in_the_work_is_refused(
         prepare(_work(tmp_path, version="0.0.1"))
 
 
-def test_a_slice_that_ends_every_actor_ends_the_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["slice", "keys"])
+def test_a_damaged_file_of_a_slice_is_removed_and_done_again(tmp_path: Path, file: str) -> None:
+    store = Store.at(str(tmp_path))
+    Keys(["a", "b", "c"], []).save(store, 0, 2)
+    save_slice(store, 0, 0, [{"id": name, "caption": "a dog"} for name in "ab"])
+    save_slice(store, 0, 1, [{"id": "c", "caption": "a dog"}])
+    done = Done.of(store.names())
+    path = tmp_path / (slice_name(0, 0, 2) if file == "slice" else keys_name(0, 2))
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 5):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedPartsError, match="was damaged and is removed"):
+            load_unit(store, 0, done)
+        assert not path.exists()
+    assert not Done.of(store.names()).whole(0)
+
+
+def test_a_unit_whose_photos_changed_is_done_again(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a.png\nb.png\n")
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    store = Store.at(str(tmp_path / "parts"))
+
+    def units() -> list[Unit]:
+        return stamped(units_of(str(tmp_path / "list.txt"), images=None, slice_images=2))
+
+    def done() -> Done:
+        return Done.of(store.names(), {unit.number: unit.stamp for unit in units()})
+
+    [unit] = units()
+    Keys(["a.png", "b.png"], []).save(store, 0, 1, unit.stamp)
+    save_slice(store, 0, 0, [{"id": "a.png"}, {"id": "b.png"}], unit.stamp)
+    assert done().whole(0)
+    (tmp_path / "a.png").rename(tmp_path / "c.png")  # swapped: same sizes, same times
+    (tmp_path / "b.png").rename(tmp_path / "a.png")
+    (tmp_path / "c.png").rename(tmp_path / "b.png")
+    assert not done().whole(0)
+    assert done().images == 0
+
+
+def _actor(work: Work, caption: Any) -> Captioning:
+    """As one that Ray has started in place of another."""
+    actor = Captioning.__new__(Captioning)
+    actor._work, actor._wrong, actor._replaces_another = work, "", True
+    actor._threads = ThreadPoolExecutor(1)
+    actor._captioner = cast("Captioner", caption)
+    return actor
+
+
+class _LostError(BaseException):
+    """What the test sees instead of the end of its own process."""
+
+
+def test_a_photo_that_ends_every_actor_is_an_error_by_name(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     work = _work(tmp_path)
-    actor = Captioning.__new__(Captioning)  # as one that Ray has started in place of another
-    actor._work, actor._wrong, actor._replaces_another = work, "", True
-    items = pickle.dumps([Item("a.png", ImageRef("a.png"))])
-    row = {"unit": 3, "slice": 2, "images": 1, "failed": 0, "items": items, "trouble": ""}
-    for _ in range(TRIES):
-        actor._try_again(row)
-    assert Done.of(work.parts.names()) == Done()
-    [said] = actor(table(row)).to_pylist()
-    assert "slice 2 of unit 3: 5 processes died while they captioned it" in said["trouble"]
-    assert "a.png" in said["trouble"]
+
+    def caption(image: ImageRef) -> Any:
+        if image.location == "b.png":
+            raise _LostError
+        raise InputError(f"{image}: no image")
+
+    items = pickle.dumps([Item(name, ImageRef(name, data=b"")) for name in ("a.png", "b.png")])
+    row = {"unit": 3, "stamp": "", "slice": 2, "images": 2, "failed": 0, "trouble": ""}
+    losses = 0
+    while True:
+        try:
+            [said] = _actor(work, caption)(table({**row, "items": items})).to_pylist()
+            break
+        except _LostError:
+            losses += 1
+    assert losses == 1 + TRIES  # together, then by itself
+    assert (said["failed"], said["trouble"]) == (2, "")
+    lines = work.parts.read(slice_name(3, 2, 2)).splitlines()
+    errors = [record["error"] for record in map(record_of, lines) if record]
+    assert errors[0] == "a.png: no image"
+    assert errors[1].startswith("b.png: the process that captions it died or hangs")
 
 
 def test_a_folder_that_is_replaced_is_not_called_whole_meanwhile(
@@ -237,7 +311,8 @@ def test_an_actor_of_a_killed_batch_writes_into_no_other(tmp_path: Path) -> None
     actor._threads = ThreadPoolExecutor(1)
     actor._captioner = cast("Captioner", _says_nothing)
     items = pickle.dumps([Item("a.png", ImageRef("a.png"))])
-    row = {"unit": 0, "slice": 0, "images": 1, "failed": 0, "items": items, "trouble": ""}
+    row = {"unit": 0, "stamp": "", "slice": 0, "images": 1, "failed": 0, "trouble": ""}
+    row["items"] = items
     [said] = actor(table(row)).to_pylist()
     assert (said["failed"], said["trouble"]) == (1, "")
     assert Done.of(work.parts.names()).images == 1

@@ -107,8 +107,11 @@ def test_cut_missing_and_unlisted_files_are_refused_by_name(bundle: Path) -> Non
     (bundle / "rerank" / "confidence.json").write_text("{}")
     assert "holds rerank/confidence.json, which its bundle.json does not list" in _error(bundle)
     (bundle / "rerank" / "confidence.json").unlink()
-    (bundle / ".DS_Store").write_text("hidden files are nobody's")
-    (bundle / "README.md").write_text("nor is what no stage reads")
+    for path in (".DS_Store", "README.md", "words/.w.bin", "words/.hidden/w.json"):
+        (bundle / path).parent.mkdir(exist_ok=True)
+        (bundle / path).write_text("no sum covers this")
+        assert f"holds {path}, which its bundle.json does not list; delete it" in _error(bundle)
+        (bundle / path).unlink()
     with open_bundle(bundle):
         pass
 

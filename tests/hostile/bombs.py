@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -28,9 +29,11 @@ def bombs(seed: int = 0) -> dict[str, Writer]:
     return made
 
 
-def _file(content: bytes) -> Writer:
+def _file(make: bytes | Callable[..., bytes], *arguments: int, **options: Any) -> Writer:
+    """Writes these bytes, or what is made only when the file is written."""
+
     def write(path: Path) -> None:
-        path.write_bytes(content)
+        path.write_bytes(make if isinstance(make, bytes) else make(*arguments, **options))
 
     return write
 
@@ -80,11 +83,20 @@ def png(
     )
 
 
+def _packed_text(kind: bytes, start: bytes) -> bytes:
+    return png(8, 8, 8, 2, extra=_chunk(kind, start + zlib.compress(bytes(100 << 20), 9)))
+
+
+def _many_texts() -> bytes:
+    texts = (_chunk(b"tEXt", b"k%d\0v" % n) for n in range(200_000))
+    return png(8, 8, 8, 2, extra=b"".join(texts))
+
+
 def _png(rng: random.Random) -> dict[str, Writer]:
     made: dict[str, Writer] = {}
     sides = [(170_000_000, 1), (1, 60_000_000), (100_000, 100), (3, 1_000_000)]
     for width, height in sides:
-        made[f"long-{width}x{height}.png"] = _file(png(width, height, 8, 0, rows=1))
+        made[f"long-{width}x{height}.png"] = _file(png, width, height, 8, 0, rows=1)
     for colour, depth in (
         (0, 1),
         (0, 8),
@@ -97,22 +109,19 @@ def _png(rng: random.Random) -> dict[str, Writer]:
         (6, 16),
     ):
         side = rng.randint(12_000, 13_300)
-        made[f"claims-{side}-c{colour}d{depth}.png"] = _file(png(side, side, depth, colour, rows=2))
+        made[f"claims-{side}-c{colour}d{depth}.png"] = _file(png, side, side, depth, colour, rows=2)
         real = rng.randint(5_000, 6_000)
-        made[f"real-{real}-c{colour}d{depth}.png"] = _file(png(real, real, depth, colour))
-    made["largest-grey.png"] = _file(png(13_000, 13_000, 8, 0))
-    made["largest-black-and-white.png"] = _file(png(13_377, 13_377, 1, 0))
-    made["48-megapixels.png"] = _file(png(8_000, 6_000, 8, 2))
-    packed = zlib.compress(bytes(100 << 20), 9)
-    made["text.png"] = _file(png(8, 8, 8, 2, extra=_chunk(b"zTXt", b"a\0\0" + packed)))
-    made["profile.png"] = _file(png(8, 8, 8, 2, extra=_chunk(b"iCCP", b"a\0\0" + packed)))
-    made["itxt.png"] = _file(png(8, 8, 8, 2, extra=_chunk(b"iTXt", b"a\0\1\0\0\0" + packed)))
-    many = b"".join(_chunk(b"tEXt", b"k%d\0v" % n) for n in range(200_000))
-    made["many-texts.png"] = _file(png(8, 8, 8, 2, extra=many))
-    made["many-chunks.png"] = _file(png(8, 8, 8, 2, extra=_chunk(b"abCd", b"") * 400_000))
-    made["zero-size.png"] = _file(png(0, 0, 8, 2, rows=0))
+        made[f"real-{real}-c{colour}d{depth}.png"] = _file(png, real, real, depth, colour)
+    made["largest-grey.png"] = _file(png, 13_000, 13_000, 8, 0)
+    made["largest-black-and-white.png"] = _file(png, 13_377, 13_377, 1, 0)
+    made["48-megapixels.png"] = _file(png, 8_000, 6_000, 8, 2)
+    for kind, start in ((b"zTXt", b"a\0\0"), (b"iCCP", b"a\0\0"), (b"iTXt", b"a\0\1\0\0\0")):
+        made[f"packed-{kind.decode()}.png"] = _file(_packed_text, kind=kind, start=start)
+    made["many-texts.png"] = _file(_many_texts)
+    made["many-chunks.png"] = _file(png, 8, 8, 8, 2, extra=_chunk(b"abCd", b"") * 400_000)
+    made["zero-size.png"] = _file(png, 0, 0, 8, 2, rows=0)
     frames = _chunk(b"acTL", struct.pack(">II", 0xFFFFFFFF, 0))
-    made["animated.png"] = _file(png(64, 64, 8, 2, extra=frames))
+    made["animated.png"] = _file(png, 64, 64, 8, 2, extra=frames)
     made["sparse.png"] = _sparse(b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", b""), 10 << 30)
     made["endless-chunk.png"] = _file(
         b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0))
@@ -314,14 +323,16 @@ def _plain_tiff(
     return tiff(tags, data)
 
 
+def _deflated(side: int, bits: int, kind: int) -> bytes:
+    zeros = zlib.compress(bytes(min(side * side * bits // 8, 300 << 20)), 9)
+    return _plain_tiff(side, side, bits=bits, samples=1, kind=kind, packing=8, data=zeros)
+
+
 def _tiff(rng: random.Random) -> dict[str, Writer]:
     made: dict[str, Writer] = {}
     deep = ((16_000, 32, 3), (8_000, 32, 3), (8_000, 32, 2), (13_000, 16, 1), (8_500, 64, 3))
     for side, bits, kind in (*deep, (13_000, 8, 1), (13_000, 1, 1), (60_000, 1, 1)):
-        zeros = zlib.compress(bytes(min(side * side * bits // 8, 300 << 20)), 9)
-        made[f"deflate-{side}-b{bits}k{kind}.tif"] = _file(
-            _plain_tiff(side, side, bits=bits, samples=1, kind=kind, packing=8, data=zeros)
-        )
+        made[f"deflate-{side}-b{bits}k{kind}.tif"] = _file(_deflated, side, bits, kind)
     for_fax = ((2, "ccitt"), (3, "fax3"), (4, "fax4"))
     others = ((1, "raw"), (5, "lzw"), (7, "jpeg"), (32773, "packbits"), (34925, "lzma"))
     for packing, name in (*for_fax, *others, (50000, "zstd")):

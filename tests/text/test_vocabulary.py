@@ -116,9 +116,9 @@ def test_parts_of_speech_are_kept_beside_the_words() -> None:
 
 
 @given(
-    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 9)).filter(
-        bool
-    ),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"])), st.integers(1, 9)
+    ).filter(bool),
     st.booleans(),
 )
 def test_any_vocabulary_survives_its_file(counts: dict[str, int], tagged: bool) -> None:

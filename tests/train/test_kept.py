@@ -28,7 +28,7 @@ from sightwords.settings import to_toml  # noqa: E402
 from sightwords.train import kept as keeping  # noqa: E402
 from sightwords.train import stream as streams  # noqa: E402
 from sightwords.train.canvas import canvas  # noqa: E402
-from sightwords.train.kept import Kept  # noqa: E402
+from sightwords.train.kept import HEAD, Kept  # noqa: E402
 from sightwords.train.stream import Lanes, ShardStream  # noqa: E402
 from sightwords.train.stream_index import shard_index  # noqa: E402
 from sightwords.types import Example, ImageRef  # noqa: E402
@@ -322,4 +322,4 @@ def test_the_command_keeps_images(
     assert main([*command, *keep, "--stream", "--workers", "1"]) == 0
     assert json.loads(capsys.readouterr().out)["words"] == 4
     [pixels] = (tmp_path / "keep").glob("*/pixels.raw")
-    assert pixels.stat().st_size == 40 * (3 * SIDE**2 + 16)
+    assert pixels.stat().st_size == 40 * (3 * SIDE**2 + HEAD.itemsize)

@@ -139,9 +139,34 @@ def test_what_is_stored_is_not_read_again(tmp_path: Path) -> None:
     heavier = dataclasses.replace(CONFIG, text_weight=1.0)
     with pytest.raises(ConfigError, match="delete the folder to read the text again"):
         store_text(folder, ([corpus], []), VOCABULARY, heavier, processes=1)
-    (folder / "part-00000.npz").write_bytes(b"no zip")
-    with pytest.raises(ConfigError, match="delete the file"):
-        store_text(folder, ([corpus], []), VOCABULARY, CONFIG, processes=1)
+
+
+@pytest.mark.parametrize("name", ["text.json", "part-00000.npz", "part-00000-block-00000.npz"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "other", "gone"])
+def test_what_is_damaged_is_read_again(
+    tmp_path: Path, name: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus, folder = written(tmp_path, "a.jsonl", 50), tmp_path / "store"
+    first = store_text(folder, ([corpus], []), VOCABULARY, CONFIG, processes=1)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    data = bytearray(files[name])
+    data[len(data) // 2] ^= 1
+    changed: dict[str, bytes] = {
+        "flip": bytes(data),
+        "cut": bytes(data[: len(data) // 2]),
+        "other": b"[1, 2]\n",
+    }
+    (folder / ".part-00000-x1.partial.npz").write_bytes(b"left by a kill")
+    if damage == "gone":
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(changed[damage])
+    again = store_text(folder, ([corpus], []), VOCABULARY, CONFIG, processes=1)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+    assert again.files == first.files
+    assert again.counted.counts.tobytes() == first.counted.counts.tobytes()
+    if damage != "gone":
+        assert name in caplog.text
 
 
 DYING = """

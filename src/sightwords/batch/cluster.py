@@ -10,6 +10,7 @@ never through the driver. The driver hears of slices that are done.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from sightwords.batch.journal import check_header, header_line, line_of
+from sightwords.batch.journal import check_header, header_line, line_of, record_of
 from sightwords.batch.keys import Prints, doubles, prints_of
 from sightwords.batch.nodes import Captioning, Work, finish_unit, packed, read_unit
 from sightwords.batch.options import ClusterOptions, Progress
-from sightwords.batch.outputs import write_results
-from sightwords.batch.parts import HEADER, Done, Keys, load_unit, named
+from sightwords.batch.outputs import without_sum, write_results
+from sightwords.batch.parts import HEADER, DamagedPartsError, Done, Keys, load_unit, named
 from sightwords.batch.records import Record
 from sightwords.batch.session import connected, require_ray, rows_of, shape, source_of
 from sightwords.batch.store import Store, split_place
-from sightwords.batch.units import Unit, source_print, units_of
+from sightwords.batch.units import Unit, source_print, stamped, units_of
 from sightwords.bundle import Bundle, open_bundle
 from sightwords.errors import CorpusError, InputError, SightwordsError
+
+log = logging.getLogger(__name__)
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -40,6 +43,7 @@ def run_on_ray(
     options: ClusterOptions,
     *,
     images: str | None = None,
+    allow_urls: bool = False,
     on_problem: Callable[[object], None] | None = None,
     on_progress: Told | None = None,
 ) -> Progress:
@@ -49,11 +53,18 @@ def run_on_ray(
     `on_problem` hears of records and shards that could not be read.
     """
     ray = require_ray()
-    if _finished(options):
-        return Progress(None)
+    finished = _finished(options)
     units = units_of(
-        source, images=images, slice_images=options.slice_images, on_problem=on_problem
+        source,
+        images=images,
+        slice_images=options.slice_images,
+        allow_urls=allow_urls,
+        on_problem=on_problem,
     )
+    units = stamped(units)
+    if finished:
+        _refuse_other_photos(options, units)
+        return Progress(None)
     with open_bundle(options.bundle) as bundle, connected(ray, options.address):
         options.warn(bundle.directory)
         job = _begun(ray, options, units, bundle)
@@ -61,13 +72,27 @@ def run_on_ray(
         kept = job.done().images
         progress = Progress(counted, done=kept, kept=kept)
         tell = on_progress or (lambda _: None)
-        _caption(job, packed(bundle.directory, ["bundle.json", *bundle.manifest.files]),
-                 progress, tell)  # fmt: skip
-        problems = _finish(job, progress)
+        files = packed(bundle.directory, ["bundle.json", *bundle.manifest.files])
+        problems = _run(job, files, progress, tell)
     for problem in problems if on_problem is not None else ():
         on_problem(problem)  # type: ignore[misc]
+    _write_stamp(options, units)
     job.work.parts.remove()
     return progress
+
+
+def _run(job: _Job, files: dict[str, bytes], progress: Progress, tell: Told) -> list[str]:
+    """Caption and write; once more where parts of an earlier run turn out to be damaged."""
+    for last in (False, False, True):
+        _caption(job, files, progress, tell)
+        try:
+            return _finish(job, progress)
+        except DamagedPartsError as error:
+            if last:
+                raise
+            log.warning("%s: these photos are captioned again", error)
+            progress.done = job.done().images
+    raise AssertionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +109,8 @@ class _Job:
         return self.work.options
 
     def done(self) -> Done:
-        return Done.of(self.work.parts.names())
+        stamps = {unit.number: unit.stamp for unit in self.units}
+        return Done.of(self.work.parts.names(), stamps)
 
 
 def _finished(options: ClusterOptions) -> bool:
@@ -93,7 +119,7 @@ def _finished(options: ClusterOptions) -> bool:
     if begun and not options.resume and options.overwrite != "always":
         raise InputError(
             f"{options.parts}: an unfinished batch is there; go on with it by --resume, or start "
-            "anew with --overwrite always"
+            "again with --overwrite always"
         )
     store, name = split_place(options.marker)
     if begun or not store.exists(name) or options.overwrite == "always":
@@ -104,6 +130,35 @@ def _finished(options: ClusterOptions) -> bool:
         f"{options.out}: is there already; replace it with --overwrite always, or give another "
         "--out"
     )
+
+
+def _stamp_place(options: ClusterOptions) -> tuple[Store, str]:
+    """A small hidden file beside the output that says which photos it describes."""
+    store, name = split_place(options.marker)
+    return store, f".{name}.sums"
+
+
+def _stamps(units: list[Unit]) -> bytes:
+    return line_of({"source": source_print(units), "stamps": [unit.stamp for unit in units]})
+
+
+def _write_stamp(options: ClusterOptions, units: list[Unit]) -> None:
+    """Say which photos the output describes, and remove what killed runs left beside it."""
+    store, name = _stamp_place(options)
+    store.write(name, _stamps(units))
+    written = [split_place(place)[1] for place in (options.marker, options.errors)]
+    parts = [f"part-{unit.number:06d}.{options.format}" for unit in units]
+    store.tidy([name, *written, *parts])
+
+
+def _refuse_other_photos(options: ClusterOptions, units: list[Unit]) -> None:
+    """Refuse to call an output whole that was made from another source, or from other photos."""
+    store, name = _stamp_place(options)
+    if not store.exists(name) or store.read(name) != _stamps(units):
+        raise InputError(
+            f"{options.out}: is whole, but it was made from another source, or its photos have "
+            "changed since; caption them again with --overwrite always, or give another --out"
+        )
 
 
 def _begun(ray: Any, options: ClusterOptions, units: list[Unit], bundle: Bundle) -> _Job:
@@ -205,7 +260,7 @@ def _one_file(job: _Job, done: Done, progress: Progress) -> list[str]:
 def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
     """A file a unit, each written by a machine of the cluster; the marker when all are there."""
     rows = [
-        (unit.number, done.slices.get(unit.number, {}), done.read[unit.number])
+        (unit.number, done.slices.get(unit.number, {}), done.read[unit.number], unit.stamp)
         for unit in job.units
     ]
     store, marker = split_place(job.options.marker)
@@ -214,9 +269,13 @@ def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
         finish_unit, batch_size=1, batch_format="pyarrow", fn_kwargs={"work": job.work}
     )
     found = sorted(rows_of(finished), key=lambda row: row["unit"])
+    damaged = [row["damaged"] for row in found if row["damaged"]]
+    if damaged:
+        raise DamagedPartsError(named(damaged))
     prints = {row["unit"]: np.frombuffer(row["prints"], np.uint64) for row in found}
     _refuse_doubles(job, done, prints)
-    errors = [json.loads(line) for row in found for line in row["errors"].splitlines()]
+    lines = [line for row in found for line in row["errors"].splitlines()]
+    errors = [record for record in map(record_of, lines) if record is not None]
     _write_errors(job.options, errors)
     progress.failed = len(errors)
     out = job.work.out
@@ -241,12 +300,13 @@ def _refuse_doubles(job: _Job, done: Done, prints: dict[int, Prints]) -> None:
 
 
 def _keys(job: _Job, done: Done, unit: int) -> Keys:
-    return Keys.load(job.work.parts, unit, done.read[unit])
+    return Keys.load(job.work.parts, unit, done.read[unit], done.stamps.get(unit, ""))
 
 
 def _write_errors(options: ClusterOptions, errors: list[Record]) -> None:
     store, name = split_place(options.errors)
     if errors:
-        store.write(name, b"".join(line_of(record) for record in errors))
+        lines = [json.dumps(without_sum(record), ensure_ascii=True) + "\n" for record in errors]
+        store.write(name, "".join(lines).encode("ascii"))
     else:
         store.drop(name)

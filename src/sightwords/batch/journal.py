@@ -1,13 +1,16 @@
 """What a batch has done so far, so that it can be killed at any moment and run again.
 
-One line of JSON a photograph, appended when it is done, in the order of the source:
+One line of JSON per photo, appended when it is done, in the order of the source. Behind a tab each
+line has a checksum of its own:
 
-    {"sightwords_batch": 1, "settings": {...}}         the first line: what this run was asked for
-    {"id": "a.jpg", "caption": "a dog", ...}           a caption
-    {"id": "b.jpg", "error": "b.jpg: damaged ..."}     a photograph that could not be read
+    {"sightwords_batch": 2, "settings": {...}}          the first line: the options of this run
+    {"id": "a.jpg", "sha256": "...", "caption": ...}    a caption, and which bytes it describes
+    {"id": "b.jpg", "sha256": "...", "error": "..."}    a photo that could not be captioned
+    {"target": "c.txt", "caption": "a dog"}             this file is about to be written
 
-A line that a kill cut short has no line end and is taken off; its photograph is done again. The
-output is written from the journal, whole or not at all, when the last photograph is done.
+A line that a kill cut short, or that was damaged since, does not count: its photo is done again.
+So is a photo whose bytes have changed. The output is written from the journal, whole or not at
+all, when the last photo is done.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ from __future__ import annotations
 import json
 import os
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sightwords.batch.records import Record
+from sightwords.batch.records import Record, is_record
 from sightwords.errors import InputError
 from sightwords.files import atomic_path, claim, named_when_full
 
-VERSION = 1
+VERSION = 2
 _HEADER = "sightwords_batch"
 SYNC_SECONDS = 5.0
 """A kill loses nothing that was written; a power cut at most this much."""
@@ -32,10 +36,14 @@ SYNC_SECONDS = 5.0
 class Journal:
     """Records by id, on disk; in memory only where each of them stands."""
 
-    def __init__(self, path: Path, stream: BinaryIO, places: dict[str, int]) -> None:
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
+        self.claims: dict[str, set[str]] = {}
+        """Files that earlier parts of this run wrote, or were about to -> with which captions."""
+        self.kept: set[str] = set()
+        """Ids of records that were in the results before this run began."""
         self._stream = stream
-        self._places = places
+        self._places: dict[str, int] = {}
         self._synced = time.monotonic()
 
     @classmethod
@@ -48,7 +56,7 @@ class Journal:
                 _claim(stream, path)
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
             stream.write(header_line(settings))
-            stream.writelines(line_of(record) for record in records)
+            stream.writelines(line_of({**record, "kept": True}) for record in records)
         return cls.resume(path, settings)
 
     @classmethod
@@ -57,13 +65,14 @@ class Journal:
         stream = path.open("r+b")
         try:
             _claim(stream, path)
-            places, end = _scan(stream, path, settings)
+            journal = cls(path, stream)
+            end = journal._scan(settings)
             stream.truncate(end)
             stream.seek(end)
         except BaseException:
             stream.close()
             raise
-        return cls(path, stream, places)
+        return journal
 
     def __contains__(self, image_id: str) -> bool:
         return image_id in self._places
@@ -77,12 +86,21 @@ class Journal:
     def add(self, record: Record) -> None:
         """Append one record and hand it to the operating system."""
         self._places[record["id"]] = self._stream.tell()
-        with named_when_full(self.path):
-            self._stream.write(line_of(record))
-            self._stream.flush()
+        self.kept.discard(record["id"])
+        self._append(record)
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._stream.fileno())
             self._synced = time.monotonic()
+
+    def claim(self, target: str, caption: str) -> None:
+        """Note that a file is about to be written, so that a later run knows it as ours."""
+        self._append({"target": target, "caption": caption})
+
+    def sum_of(self, image_id: str) -> str | None:
+        """The sum of the bytes that a record describes; None where it is not known."""
+        [record] = self.records([image_id])
+        found = record.get("sha256")
+        return found if isinstance(found, str) else None
 
     def records(self, ids: Iterable[str]) -> Iterator[Record]:
         """The records of these images, in this order."""
@@ -90,7 +108,14 @@ class Journal:
         with self.path.open("rb") as stream:
             for image_id in ids:
                 stream.seek(self._places[image_id])
-                yield json.loads(stream.readline())
+                record = record_of(stream.readline())
+                if record is None or record.get("id") != image_id:
+                    raise InputError(
+                        f"{self.path}: was changed while this batch used it; run it again with "
+                        "--resume"
+                    )
+                record.pop("kept", None)
+                yield record
 
     def close(self) -> None:
         """Let go of the file."""
@@ -98,8 +123,8 @@ class Journal:
             self._stream.close()
 
     def leave(self) -> None:
-        """Leave the file for a later run; one that has nothing in it is of no use to any."""
-        if self._places:
+        """Leave the file for a later run, unless nothing is in it."""
+        if self._places or self.claims:
             self.close()
         else:
             self.remove()
@@ -109,6 +134,31 @@ class Journal:
         self.close()
         self.path.unlink(missing_ok=True)
 
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with named_when_full(self.path):
+            self._stream.write(line_of(line))
+            self._stream.flush()
+
+    def _scan(self, settings: Mapping[str, Any]) -> int:
+        """Note where each id's record starts; where the last whole line ends."""
+        check_header(self._stream.readline(), self.path, settings)
+        end = self._stream.tell()
+        for line in iter(self._stream.readline, b""):
+            if not line.endswith(b"\n"):
+                break
+            self._note(record_of(line), end)
+            end = self._stream.tell()
+        return end
+
+    def _note(self, record: Record | None, place: int) -> None:
+        if record is None:
+            return  # damaged: its photo is done again
+        if is_record(record):
+            self._places[record["id"]] = place
+            (self.kept.add if record.get("kept") else self.kept.discard)(record["id"])
+        elif isinstance(record.get("target"), str) and isinstance(record.get("caption"), str):
+            self.claims.setdefault(record["target"], set()).add(record["caption"])
+
 
 def header_line(settings: Mapping[str, Any]) -> bytes:
     """The first line: what this run was asked for."""
@@ -116,9 +166,26 @@ def header_line(settings: Mapping[str, Any]) -> bytes:
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
-    """A record as it stands in the journal."""
+    r"""A record as it stands in the journal, with its checksum.
+
+    >>> line_of({"id": "a"})
+    b'{"id": "a"}\taf678071\n'
+    """
     # Names that are not Unicode (Linux allows any bytes) survive as escapes of lone surrogates.
-    return json.dumps(record, ensure_ascii=True).encode("ascii") + b"\n"
+    text = json.dumps(record, ensure_ascii=True).encode("ascii")
+    return text + b"\t%08x\n" % zlib.crc32(text)
+
+
+def record_of(line: bytes) -> Record | None:
+    """What `line_of` has written; None where the line is damaged."""
+    text, _, found = line.rstrip(b"\n").rpartition(b"\t")
+    if found != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _claim(stream: BinaryIO, path: Path) -> None:
@@ -129,42 +196,27 @@ def _claim(stream: BinaryIO, path: Path) -> None:
         )
 
 
-def _scan(stream: BinaryIO, path: Path, settings: Mapping[str, Any]) -> tuple[dict[str, int], int]:
-    """Where each id's record starts, and where the last whole line ends."""
-    check_header(stream.readline(), path, settings)
-    places: dict[str, int] = {}
-    end = stream.tell()
-    for line in iter(stream.readline, b""):
-        if not line.endswith(b"\n"):
-            break
-        try:
-            places[json.loads(line)["id"]] = end
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}: byte {end}: not a record of a batch ({error}); it was changed by "
-                "something else: start anew with --overwrite always"
-            ) from error
-        end = stream.tell()
-    return places, end
-
-
 def check_header(line: bytes, path: Path | str, settings: Mapping[str, Any]) -> None:
     """Refuse to go on with what was begun with other settings; `path` names it in errors."""
-    try:
-        header = json.loads(line)
-        version, found = header[_HEADER], header["settings"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: is not the journal of a batch; move it away, or give another --out"
-        ) from error
-    if version != VERSION:
-        raise InputError(f"{path}: was written by another version of sightwords; start anew with "
-                         "--overwrite always")  # fmt: skip
-    wanted = json.loads(json.dumps(settings))
+    header = record_of(line)
+    if header is None or header.get(_HEADER) != VERSION:
+        raise InputError(f"{path}: {_wrong_header(line)}")
+    found, wanted = header.get("settings"), json.loads(json.dumps(settings))
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: {_wrong_header(line)}")
     for key in sorted({*found, *wanted}):
         if found.get(key) != wanted.get(key):
             raise InputError(
                 f"{path}: that batch was begun with {key} = {found.get(key)!r}, this one has "
-                f"{wanted.get(key)!r}; resume with the same settings, or start anew with "
+                f"{wanted.get(key)!r}; resume with the same settings, or start again with "
                 "--overwrite always"
             )
+
+
+def _wrong_header(line: bytes) -> str:
+    if line.startswith(b'{"%s":' % _HEADER.encode()):
+        return (
+            "its first line is damaged, or was written by another version of sightwords; start "
+            "again with --overwrite always"
+        )
+    return "is not the journal of a batch; move it away, or give another --out"

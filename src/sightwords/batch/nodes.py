@@ -12,34 +12,36 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sightwords._version import __version__
-from sightwords.batch.journal import line_of
+from sightwords.batch.journal import line_of, record_of
 from sightwords.batch.keys import prints_of
 from sightwords.batch.options import ClusterOptions
 from sightwords.batch.outputs import write_results
 from sightwords.batch.parts import (
     HEADER,
+    DamagedPartsError,
     Done,
     Keys,
     load_unit,
-    named,
     save_slice,
     tries_name,
 )
+from sightwords.batch.records import Record
 from sightwords.batch.sources import Item
 from sightwords.batch.store import Store
 from sightwords.batch.units import Unit, slices
-from sightwords.batch.workers import describe
+from sightwords.batch.workers import GRACE_SECONDS, describe
 from sightwords.corpus.problems import Problems
 from sightwords.errors import BundleError, SightwordsError, require
 from sightwords.pipeline import Captioner
 
-TRIES = 5
-"""Actors that a slice may outlive."""
+TRIES = 2
+"""Actors that may be lost while they caption one photo by itself; then it is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,8 @@ def table(row: Row) -> Any:
 
 def trouble(error: object) -> Row:
     """A row that ends the batch."""
-    return {"unit": -1, "slice": -1, "images": 0, "failed": 0, "items": b"", "trouble": str(error)}
+    row: Row = {"unit": -1, "stamp": "", "slice": -1, "images": 0, "failed": 0, "items": b""}
+    return {**row, "trouble": str(error)}
 
 
 def prepare(work: Work) -> None:
@@ -122,9 +125,10 @@ def _slice_rows(unit: Unit, done: frozenset[int], work: Work) -> Iterator[Row]:
     for number, items in enumerate(slices(unit, problems, images=work.options.slice_images)):
         ids += [item.id for item in items]
         if number not in done:
-            row = {"unit": unit.number, "slice": number, "images": len(items), "failed": 0}
-            yield {**row, "items": pickle.dumps(items), "trouble": ""}
-    Keys(ids, said).save(work.parts, unit.number, number + 1)
+            row = {"unit": unit.number, "stamp": unit.stamp, "slice": number}
+            more = {"images": len(items), "failed": 0, "items": pickle.dumps(items)}
+            yield {**row, **more, "trouble": ""}
+    Keys(ids, said).save(work.parts, unit.number, number + 1, unit.stamp)
 
 
 class Captioning:
@@ -150,40 +154,73 @@ class Captioning:
     def __call__(self, batch: Any) -> Any:
         """A slice -> its file, and how many photographs it has."""
         row: Row = {name: batch[name][0].as_py() for name in batch.column_names}
-        try:
-            if row["trouble"] or self._wrong:
-                raise SightwordsError(row["trouble"] or self._wrong)
-            if self._replaces_another:
-                self._try_again(row)
-        except SightwordsError as error:
-            return table(trouble(error))
-        records = self._described(pickle.loads(row.pop("items")))
+        if row["trouble"] or self._wrong:
+            return table(trouble(row["trouble"] or self._wrong))
+        items = pickle.loads(row.pop("items"))
+        records = self._together(row, items) or self._one_by_one(row, items)
         if not _is_ours(self._work):  # its driver was killed, and another batch begun there
             return table(trouble(f"{self._work.parts.folder}: belongs to another batch by now"))
-        save_slice(self._work.parts, row["unit"], row["slice"], records)
+        save_slice(self._work.parts, row["unit"], row["slice"], records, row["stamp"])
         failed = sum("error" in record for record in records)
         return table({**row, "failed": failed, "items": b""})
 
-    def _try_again(self, row: Row) -> None:
-        """Count how often a slice has outlived its actor: a photograph may have ended them all.
+    def _together(self, row: Row, items: list[Item]) -> list[Record]:
+        """Records on all threads; none where an actor was lost with this slice before.
 
-        Ray itself tries for ever. Only actors that replace a lost one pay for counting.
+        Only actors that replace a lost one pay for looking.
         """
-        name, parts = tries_name(row["unit"], row["slice"]), self._work.parts
-        tries = int(parts.read(name)) if parts.exists(name) else 0
-        if tries == TRIES:
-            ids = [item.id for item in pickle.loads(row["items"])]
-            raise SightwordsError(
-                f"slice {row['slice']} of unit {row['unit']}: {tries} processes died while they "
-                f"captioned it, of memory or of a photograph ({named(ids)}); look at these, and go "
-                f"on with --resume after removing {parts.folder}/{name}"
+        if self._replaces_another:
+            lost = self._lost(row)
+            self._note_lost(row, {**lost, "slice": lost["slice"] + 1})
+            if lost["slice"]:
+                return []
+        try:
+            return list(
+                self._threads.map(
+                    self._describe, items, timeout=self._patience * max(1, len(items))
+                )
             )
-        parts.write(name, str(tries + 1).encode())
+        except FutureTimeoutError:
+            self._note_lost(row, {**self._lost(row), "slice": 1})
+            os._exit(1)  # a thread hangs: Ray starts another actor, and gives it this slice
 
-    def _described(self, items: list[Item]) -> list[dict[str, Any]]:
-        captioner, n_best = self._captioner, self._work.options.n_best
-        assert captioner is not None
-        return list(self._threads.map(lambda item: describe(captioner, item, n_best), items))
+    def _one_by_one(self, row: Row, items: list[Item]) -> list[Record]:
+        """Records of a slice with which actors were lost; the photo that did it is an error."""
+        lost = self._lost(row)
+        if lost["at"] >= 0:
+            lost["photos"] = [*lost["photos"], lost["at"]]
+        records = []
+        for number, item in enumerate(items):
+            if lost["photos"].count(number) >= TRIES:
+                reason = "the process that captions it died or hangs; look at it, or take it out"
+                record = {"id": item.id, "sha256": None, "error": f"{item.image}: {reason}"}
+                records.append(record)
+                continue
+            self._note_lost(row, {**lost, "at": number})
+            try:
+                records.append(self._threads.submit(self._describe, item).result(self._patience))
+            except FutureTimeoutError:
+                self._note_lost(row, {**lost, "photos": [*lost["photos"], *[number] * TRIES]})
+                os._exit(1)
+        return records
+
+    @property
+    def _patience(self) -> float:
+        return 2 * self._work.options.max_seconds + GRACE_SECONDS
+
+    def _lost(self, row: Row) -> dict[str, Any]:
+        """How often actors were lost with a slice, at which photo now, and at which before."""
+        name = tries_name(row["unit"], row["slice"], row["stamp"])
+        found = self._work.parts.read(name) if self._work.parts.exists(name) else b""
+        return record_of(found) or {"slice": 0, "at": -1, "photos": []}
+
+    def _note_lost(self, row: Row, lost: Mapping[str, Any]) -> None:
+        name = tries_name(row["unit"], row["slice"], row["stamp"])
+        self._work.parts.write(name, line_of(lost))
+
+    def _describe(self, item: Item) -> Record:
+        assert self._captioner is not None
+        return describe(self._captioner, item, self._work.options.n_best)
 
 
 def packed(directory: Path, names: list[str]) -> dict[str, bytes]:
@@ -209,11 +246,12 @@ def unpacked(files: Mapping[str, bytes], load: Callable[[Path], Captioner]) -> C
 
 def finish_unit(batch: Any, work: Work) -> Any:
     """A whole unit -> one file of the output folder; its errors, problems and keys' prints."""
-    unit, slices_, count = pickle.loads(batch["unit"][0].as_py())
+    unit, slices_, count, stamp = pickle.loads(batch["unit"][0].as_py())
     row: Row = {"unit": unit, "errors": b"", "problems": [""], "prints": b"", "trouble": ""}
+    row["damaged"] = ""
     try:
         prepare(work)
-        done = Done({unit: slices_}, {unit: count})
+        done = Done({unit: slices_}, {unit: count}, {unit: stamp})
         keys, records = load_unit(work.parts, unit, done)
         kind = work.options.format
         sound = [record for record in records if "error" not in record]
@@ -222,6 +260,8 @@ def finish_unit(batch: Any, work: Work) -> Any:
         row["errors"] = b"".join(line_of(record) for record in records if "error" in record)
         row["problems"] += keys.problems
         row["prints"] = prints_of(keys.ids).tobytes()
+    except DamagedPartsError as error:
+        row["damaged"] = str(error)
     except SightwordsError as error:
         row["trouble"] = str(error)
     return table(row)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
+from sightwords.images.limits import MAX_SECONDS, limits_of
 from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.pipeline import Captioner, load
 from sightwords.text.vocabulary import Vocabulary
@@ -39,6 +40,8 @@ class Wishes:
     """Cores to use; None: all."""
     n_best: int = 0
     """Sentences to keep beside the caption, in JSONL and Parquet."""
+    max_seconds: float = MAX_SECONDS
+    """Time limit for one photo; one that takes longer is listed as an error."""
     min_precision: float = 0.0
     require: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
@@ -61,6 +64,7 @@ class Wishes:
             min_precision=self.min_precision,
             require=self.require,
             forbid=forbid,
+            limits=limits_of(self.max_seconds),
         )
 
     def warn(self, bundle: Path) -> None:
@@ -101,6 +105,13 @@ class BatchOptions(Wishes):
         if self.sidecars:
             return self.out / ".sightwords-batch.part"
         return self.out.with_name(f"{self.out.name}.part")
+
+    @property
+    def sums(self) -> Path:
+        """Which bytes the captions describe, for a later `--overwrite missing` or `--resume`."""
+        if self.sidecars:
+            return self.out / ".sightwords-sums"
+        return self.out.with_name(f".{self.out.name}.sums")
 
     @property
     def errors(self) -> Path:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, get_args
 
 from sightwords.batch.parquet import read_parquet, write_parquet
-from sightwords.batch.records import Record
-from sightwords.batch.xmp import description_of, embed, write_xmp
+from sightwords.batch.records import Record, is_record
+from sightwords.batch.xmp import can_hold, description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
 from sightwords.errors import InputError
-from sightwords.files import atomic_path, write_text
+from sightwords.files import FULL, atomic_path, write_text
 
 Format = Literal["jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -50,11 +51,25 @@ def format_of(out: str) -> Format:
 def write_results(path: Path, kind: Format, records: Iterable[Record]) -> None:
     """Write captions as one file, whole or not at all."""
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        _WRITERS[kind](stream, records)
+        _WRITERS[kind](stream, map(without_sum, records))
 
 
 def read_results(path: Path, kind: Format) -> Iterator[Record]:
     """What an earlier run wrote, as records: the images that need no caption any more."""
+    for number, record in enumerate(_read(path, kind), 1):
+        if not is_record(record):
+            raise _not_ours(path, kind, f"record {number} has no id and caption of text")
+        yield record
+
+
+def _not_ours(path: Path, kind: Format, why: object) -> InputError:
+    return InputError(
+        f"{path}: is not a {kind} file that a batch has written ({why}); give another --out, or "
+        "replace it with --overwrite always"
+    )
+
+
+def _read(path: Path, kind: Format) -> Iterator[Record]:
     try:
         if kind == "parquet":
             yield from read_parquet(path)
@@ -68,16 +83,18 @@ def read_results(path: Path, kind: Format) -> Iterator[Record]:
         else:
             with path.open("rb") as lines:  # bytes: in text more letters than one end a line
                 yield from (json.loads(line) for line in lines if line.strip())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path}: is not a {kind} file that a batch has written ({error!r}); give another "
-            "--out, or replace it with --overwrite always"
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
+        raise _not_ours(path, kind, f"{error!r:.200}") from error
+
+
+def without_sum(record: Record) -> Record:
+    """A record as users see it; which bytes it describes is for later runs only."""
+    return {name: value for name, value in record.items() if name != "sha256"}
 
 
 def write_errors(path: Path, records: Iterable[Record]) -> None:
     """List the photographs that could not be captioned, one JSON object a line; none, no file."""
-    lines = [json.dumps(record, ensure_ascii=True) + "\n" for record in records]
+    lines = [json.dumps(without_sum(record), ensure_ascii=True) + "\n" for record in records]
     if lines:
         write_text(path, "".join(lines))
     else:
@@ -121,20 +138,62 @@ def write_beside(
 
     `anew` makes a copy from the photograph as it is now, whatever is there.
     """
-    words = [word["word"] for word in record["words"] if word["used"]]
+    words = used_words(record)
     if kind == "xmp":
         return write_xmp(target, record["caption"], words, keep=keep)
     if kind == "embedded":
-        return embed(photograph, target, record["caption"], words, keep=keep, anew=anew)
+        return embed(
+            photograph,
+            target,
+            record["caption"],
+            words,
+            keep=keep,
+            anew=anew,
+            sha256=record.get("sha256"),
+        )
     return _write_text(target, record["caption"] + "\n", keep=keep)
 
 
-def is_described(kind: Format, target: Path, *, photograph: Path) -> bool:
-    """Whether a photograph has what would be written already."""
+def used_words(record: Record) -> list[str]:
+    """The detected words that a caption uses."""
+    return [word["word"] for word in record["words"] if word["used"]]
+
+
+def write_instead(sidecar: Path, record: Record, *, keep: bool) -> Record:
+    """A sidecar for a photo that its caption could not be embedded in; the error that says so."""
+    caption, words = record["caption"], record["words"]
+    try:
+        wrong = write_xmp(sidecar, caption, words, keep=keep)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        wrong = f"{sidecar}: cannot be written ({error.strerror or error})"
+    where = f"no sidecar could be written: {wrong}" if wrong else f"its caption is in {sidecar}"
+    return {"id": record["id"], "error": f"{record['error']}; {where}"}
+
+
+def is_described(kind: Format, target: Path, *, photograph: Path, sidecar: Path) -> bool:
+    """Whether a photograph has what would be written already.
+
+    The `sidecar` of a photo counts only if its format cannot hold a caption itself.
+    """
     if kind == "txt" or (kind == "xmp" and not target.exists()):
         return target.exists()
     described = target if target.exists() else photograph
-    return description_of(described) is not None
+    if description_of(described) is not None:
+        return True
+    instead = kind == "embedded" and sidecar.exists() and not can_hold(photograph)
+    return instead and description_of(sidecar) is not None
+
+
+def is_ours(kind: Format, target: Path, captions: set[str]) -> bool:
+    """Whether a photo's own file has one of these captions, which an earlier run gave it."""
+    if kind != "txt":
+        return target.exists() and description_of(target) in captions
+    try:
+        return target.read_bytes() in {f"{caption}\n".encode() for caption in captions}
+    except OSError:
+        return False
 
 
 def _write_text(path: Path, text: str, *, keep: bool) -> str | None:
@@ -176,19 +235,40 @@ def _coco(stream: BinaryIO, records: Iterable[Record]) -> None:
 def _csv(stream: BinaryIO, records: Iterable[Record]) -> None:
     text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
     writer = csv.writer(text, lineterminator="\n")
+    quoting = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(_CSV_FIELDS)
     for record in records:
         used = " ".join(word["word"] for word in record.get("words", ()) if word["used"])
-        writer.writerow([record["id"], record["caption"], record["confidence"], used])
+        cells = [_as_text(record["id"]), _as_text(record["caption"])]
+        # A carriage return ends a line for readers, and Python before 3.13 does not quote it.
+        chosen = quoting if "\r" in record["id"] else writer
+        chosen.writerow([*cells, record["confidence"], _as_text(used)])
     text.flush()
     text.detach()
 
 
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""What a spreadsheet would run; apostrophes before it are counted, so that all comes back."""
+
+
+def _as_text(cell: str) -> str:
+    """A cell that a spreadsheet shows and does not run: an apostrophe says that it is text.
+
+    >>> _as_text("=1+1.jpg"), _from_text(_as_text("=1+1.jpg")), _as_text("a dog")
+    ("'=1+1.jpg", '=1+1.jpg', 'a dog')
+    """
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def _from_text(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
 def _from_csv(row: dict[str, Any]) -> Record:
-    words = [{"word": word, "used": True} for word in row["words"].split()]
+    words = [{"word": word, "used": True} for word in _from_text(row["words"]).split()]
     return {
-        "id": row["id"],
-        "caption": row["caption"],
+        "id": _from_text(row["id"]),
+        "caption": _from_text(row["caption"]),
         "confidence": float(row["confidence"]) if row["confidence"] else None,
         "words": words,
     }

@@ -1,45 +1,54 @@
-"""What a cluster has done so far: a file a slice, so that machines and the driver may die.
+"""What a cluster has done so far: one file per slice, so that machines and the driver may die.
 
-    batch.json                 what the batch was asked for, as the journal's first line
-    000003-00002-256.jsonl     slice 2 of unit 3: 256 photographs, the journal's lines
-    000003-keys-15.json        unit 3 was read to its end: 15 slices, these ids, these problems
+    batch.json                          what the batch was asked for, as the journal's first line
+    000003_9f86d081-00002-256.jsonl     slice 2 of unit 3: 256 photos, the journal's lines
+    000003_9f86d081-keys-15.json        unit 3 was read to its end: 15 slices, ids, problems
 
-Names say all that a resumed run must know; nothing is opened to find out what is done. A slice
-that two actors have written, because the first was thought lost, is one file all the same.
+Names say all that a resumed run must know; nothing is opened to find out what is done. Behind the
+number of a unit stands its stamp: files of a unit whose photos have changed since do not count,
+even if a machine that was thought lost writes them late. A slice that two actors have written is
+one file all the same. A damaged file is removed, and its photos are captioned again.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sightwords.batch.journal import line_of
-from sightwords.batch.records import Record
+from sightwords.batch.journal import line_of, record_of
+from sightwords.batch.records import Record, is_record
 from sightwords.batch.store import Store
 from sightwords.errors import InputError
 
 HEADER = "batch.json"
 
 
-def slice_name(unit: int, number: int, images: int) -> str:
+class DamagedPartsError(InputError):
+    """Files of some slices were damaged and have been removed: these are to be done again."""
+
+
+def slice_name(unit: int, number: int, images: int, stamp: str = "") -> str:
     """Of the file of a slice that was captioned.
 
-    >>> slice_name(3, 2, 256)
-    '000003-00002-256.jsonl'
+    >>> slice_name(3, 2, 256), slice_name(3, 2, 256, "9f86d081")
+    ('000003-00002-256.jsonl', '000003_9f86d081-00002-256.jsonl')
     """
-    return f"{unit:06d}-{number:05d}-{images}.jsonl"
+    return f"{_head(unit, stamp)}-{number:05d}-{images}.jsonl"
 
 
-def keys_name(unit: int, slices: int) -> str:
+def keys_name(unit: int, slices: int, stamp: str = "") -> str:
     """Of the file that says what a unit holds."""
-    return f"{unit:06d}-keys-{slices}.json"
+    return f"{_head(unit, stamp)}-keys-{slices}.json"
 
 
-def tries_name(unit: int, number: int) -> str:
-    """Of the file that counts how many actors a slice has outlived."""
-    return f"{unit:06d}-{number:05d}-tries.txt"
+def tries_name(unit: int, number: int, stamp: str = "") -> str:
+    """Of the file that says how often actors were lost with a slice, and with which photo."""
+    return f"{_head(unit, stamp)}-{number:05d}-tries.txt"
+
+
+def _head(unit: int, stamp: str) -> str:
+    return f"{unit:06d}_{stamp}" if stamp else f"{unit:06d}"
 
 
 @dataclass(slots=True)
@@ -50,20 +59,25 @@ class Done:
     """By unit: slice -> photographs."""
     read: dict[int, int] = field(default_factory=dict)
     """Units that were read to their end -> how many slices they have."""
+    stamps: Mapping[int, str] = field(default_factory=dict)
+    """Of the units as they are now."""
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Done:
-        """Read the names; others are left alone.
+    def of(cls, names: Iterable[str], stamps: Mapping[int, str] | None = None) -> Done:
+        """Read the names; others are left alone, and so are those of other stamps.
 
         >>> Done.of(["000003-00002-256.jsonl", "000003-keys-15.json", "batch.json"])
-        Done(slices={3: {2: 256}}, read={3: 15})
+        Done(slices={3: {2: 256}}, read={3: 15}, stamps={})
         """
-        done = cls()
+        done = cls(stamps=stamps or {})
         for name in names:
-            unit, _, rest = name.rpartition(".")[0].partition("-")
+            head, _, rest = name.rpartition(".")[0].partition("-")
+            unit, _, stamp = head.partition("_")
             what, _, count = rest.partition("-")
             if not (unit.isdecimal() and count.isdecimal()):
                 continue  # the header, or what a killed machine left of a file
+            if stamp != done.stamps.get(int(unit), ""):
+                continue
             if what == "keys":
                 done.read[int(unit)] = int(count)
             elif what.isdecimal():
@@ -88,30 +102,61 @@ class Keys:
     problems: list[str]
     """Of the unit as a file: records that could not be used, a shard that could not be read."""
 
-    def save(self, store: Store, unit: int, slices: int) -> None:
+    def save(self, store: Store, unit: int, slices: int, stamp: str = "") -> None:
         """Say that the unit was read to its end."""
         document = {"ids": self.ids, "problems": self.problems}
-        store.write(keys_name(unit, slices), json.dumps(document).encode("ascii"))
+        store.write(keys_name(unit, slices, stamp), line_of(document))
 
     @classmethod
-    def load(cls, store: Store, unit: int, slices: int) -> Keys:
+    def load(cls, store: Store, unit: int, slices: int, stamp: str = "") -> Keys:
         """What `save` has written."""
-        return cls(**json.loads(store.read(keys_name(unit, slices))))
+        name = keys_name(unit, slices, stamp)
+        document = record_of(store.read(name)) or {}
+        ids, problems = _texts(document.get("ids")), _texts(document.get("problems"))
+        if ids is None or problems is None:
+            store.drop(name)
+            raise _damaged(store, name)
+        return cls(ids, problems)
 
 
-def save_slice(store: Store, unit: int, number: int, records: Sequence[Record]) -> None:
+def _texts(value: object) -> list[str] | None:
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return value
+    return None
+
+
+def save_slice(
+    store: Store, unit: int, number: int, records: Sequence[Record], stamp: str = ""
+) -> None:
     """Keep the records of one slice."""
     lines = b"".join(line_of(record) for record in records)
-    store.write(slice_name(unit, number, len(records)), lines)
+    store.write(slice_name(unit, number, len(records), stamp), lines)
 
 
 def load_unit(store: Store, unit: int, done: Done) -> tuple[Keys, list[Record]]:
     """A unit's keys and its records in order, exactly one for each key."""
-    keys = Keys.load(store, unit, done.read[unit])
-    names = [slice_name(unit, n, images) for n, images in sorted(done.slices.get(unit, {}).items())]
-    records = [json.loads(line) for name in names for line in store.read(name).splitlines()]
+    stamp = done.stamps.get(unit, "")
+    keys = Keys.load(store, unit, done.read[unit], stamp)
+    records: list[Record] = []
+    damaged = []
+    for number, images in sorted(done.slices.get(unit, {}).items()):
+        name = slice_name(unit, number, images, stamp)
+        found = [record_of(line) for line in store.read(name).splitlines()]
+        sound = [record for record in found if record is not None and is_record(record)]
+        if len(sound) != images or len(found) != images:
+            store.drop(name)
+            damaged.append(name)
+        records += sound
+    if damaged:
+        raise _damaged(store, named(damaged))
     _check(f"{store.folder}: unit {unit}", keys.ids, [record["id"] for record in records])
     return keys, records
+
+
+def _damaged(store: Store, names: str) -> DamagedPartsError:
+    return DamagedPartsError(
+        f"{store.folder}: {names}: was damaged and is removed; go on with --resume"
+    )
 
 
 def _check(where: str, wanted: list[str], found: list[str]) -> None:

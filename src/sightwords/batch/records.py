@@ -58,3 +58,27 @@ def _corners(box: Box | None) -> list[float] | None:
     if box is None:
         return None
     return [round(value, 4) for value in (box.x0, box.y0, box.x1, box.y1)]
+
+
+def is_record(value: object) -> bool:
+    """Whether something out of a file is a caption's record, or that of an error.
+
+    >>> is_record({"id": "a", "caption": "a dog"}), is_record({"id": 1, "caption": "a dog"})
+    (True, False)
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        return False
+    confidence = value.get("confidence")
+    return (
+        isinstance(value.get("error", value.get("caption")), str)
+        and (confidence is None or isinstance(confidence, int | float))
+        and all(map(_is_word, _items(value.get("words", []))))
+    )
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else [None]
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("word"), str) and "used" in value

@@ -22,7 +22,7 @@ from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.open import open_corpus
 from sightwords.corpus.shards import SHARD_NAME
 from sightwords.corpus.shards import split_name as split_member
-from sightwords.corpus.sources import expand, is_url
+from sightwords.corpus.sources import expand, is_url, listed_image
 from sightwords.errors import CorpusError
 from sightwords.types import ImageRef
 
@@ -48,30 +48,32 @@ def open_source(
     source: str,
     *,
     images: str | None = None,
+    allow_urls: bool = False,
     on_problem: Callable[[object], None] | None = None,
 ) -> Source:
     """Recognise a source; `images` is the folder of the images that a COCO file or list names.
 
+    `allow_urls` lets http and https URLs that a list names be fetched; otherwise each is an error.
     `on_problem` hears of records that name no readable image.
     """
     path = Path(source)
     if source == "-":
-        return _listed(standard_input().splitlines(), images or ".")
+        return _listed(standard_input().splitlines(), images or ".", allow_urls)
     if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
         return _folder(path, on_problem)
     if path.is_file() and is_image_name(source):
-        return _listed([path.name], str(path.parent))
+        return _listed([path.name], str(path.parent), allow_urls)
     if path.is_file() and path.suffix.lower() in (".txt", ".lst"):
         lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
         if any(is_image_name(line.strip()) for line in lines[:20]):
-            return _listed(lines, images or str(path.parent))
+            return _listed(lines, images or str(path.parent), allow_urls)
     matched = [] if is_url(source) else expand(source)
     if matched != [source] and any(map(is_image_name, matched[:1])):
         raise CorpusError(
             f"{source}: is a pattern of photographs; give their folder, or a list of them on "
             f"stdin: ls {source} | sightwords batch - ..."
         )
-    return _corpus(source, images, on_problem)
+    return _corpus(source, images, allow_urls, on_problem)
 
 
 def standard_input() -> str:
@@ -113,12 +115,12 @@ def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source
     return Source(lambda: iter(items), len(items))
 
 
-def _listed(lines: Iterable[str], base: str) -> Source:
+def _listed(lines: Iterable[str], base: str, allow_urls: bool) -> Source:
     """Paths, relative to `base` or to where the command runs; blank lines and repeats dropped."""
     names = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not names:
         raise CorpusError("the list names no photographs; give one path a line")
-    items = [Item(name, ImageRef(_located(name, base))) for name in names]
+    items = [Item(n, listed_image(_located(n, base), allow_urls=allow_urls)) for n in names]
     return Source(lambda: iter(items), len(items))
 
 
@@ -128,8 +130,15 @@ def _located(name: str, base: str) -> str:
     return name if is_url(name) or not os.path.exists(beside) else beside  # noqa: PTH110
 
 
-def _corpus(source: str, images: str | None, on_problem: Callable[[object], None] | None) -> Source:
-    corpus = open_corpus(source, images=images, need_captions=False, on_problem=on_problem)
+def _corpus(
+    source: str,
+    images: str | None,
+    allow_urls: bool,
+    on_problem: Callable[[object], None] | None,
+) -> Source:
+    corpus = open_corpus(
+        source, images=images, need_captions=False, allow_urls=allow_urls, on_problem=on_problem
+    )
 
     def read() -> Iterator[Item]:
         seen: set[str] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from typing import Any
 
 from sightwords.corpus.sources import is_url
 from sightwords.errors import InputError, SightwordsError, require
-from sightwords.files import atomic_path
+from sightwords.files import atomic_path, remove_partials
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ class Store:
         elif self.exists(name):
             with self._remote() as (files, path):
                 files.rm_file(f"{path}/{name}")
+
+    def tidy(self, names: Iterable[str]) -> None:
+        """Remove what killed machines left of these files; object stores keep nothing of it."""
+        if not is_url(self.folder):
+            remove_partials(Path(self.folder) / name for name in names)
 
     def remove(self) -> None:
         """Remove the folder and all in it."""

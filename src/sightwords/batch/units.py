@@ -10,8 +10,9 @@ holds, and a slice that was captioned stays captioned.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightwords.batch.sources import Item, Source, open_source
@@ -19,7 +20,8 @@ from sightwords.corpus.problems import Problems
 from sightwords.corpus.records import checked
 from sightwords.corpus.shards import SHARD_NAME, read_shards
 from sightwords.corpus.sources import expand, is_url
-from sightwords.errors import CorpusError, InputError
+from sightwords.errors import CorpusError, InputError, require
+from sightwords.parallel import ordered_map
 
 SLICE_BYTES = 32 << 20
 """A slice of large photographs ends before it has 256 of them: it travels as one."""
@@ -36,6 +38,8 @@ class Unit:
     seen: bool = False
     """Whether the machine that started the batch has this shard on its disk."""
     items: tuple[Item, ...] = ()
+    stamp: str = ""
+    """Of the files: their sizes and times. What was captioned under another stamp is done again."""
 
     def __str__(self) -> str:
         return self.shard or f"{self.items[0].id} to {self.items[-1].id}"
@@ -46,6 +50,7 @@ def units_of(
     *,
     images: str | None,
     slice_images: int,
+    allow_urls: bool = False,
     on_problem: Callable[[object], None] | None = None,
 ) -> list[Unit]:
     """Cut a source into units, in its order; shards are not opened here."""
@@ -54,7 +59,7 @@ def units_of(
         if not any(is_url(name) or Path(name).is_file() for name in shards):
             raise CorpusError(f"{shards[0]}: no such file; check the path")
         return [Unit(n, shard=s, seen=Path(s).is_file()) for n, s in enumerate(shards)]
-    listed = open_source(source, images=images, on_problem=on_problem)
+    listed = open_source(source, images=images, allow_urls=allow_urls, on_problem=on_problem)
     items = list(_plain(listed, source))
     length = slice_images * UNIT_SLICES
     starts = range(0, len(items), length)
@@ -69,6 +74,44 @@ def source_print(units: list[Unit]) -> str:
         for name in names:
             total.update(name.encode("utf-8", "surrogateescape") + b"\n")
     return total.hexdigest()
+
+
+def stamped(units: list[Unit]) -> list[Unit]:
+    """The units with the stamps that their files have now."""
+    return [replace(unit, stamp=found) for unit, found in ordered_map(_stamp, units, workers=8)]
+
+
+def _stamp(unit: Unit) -> str:
+    places = [unit.shard] if unit.shard else [item.image.location for item in unit.items]
+    total = hashlib.sha256()
+    for place in places:
+        total.update(repr(_remote(place) if is_url(place) else _local(place)).encode())
+    return total.hexdigest()[:12]
+
+
+def _local(path: str) -> tuple[int, ...] | None:
+    """What changes when a file is written or another takes its place."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a name may hold any character
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _remote(url: str) -> list[str] | None:
+    """The same of a store: those of its details that tell. Photos of a list are not asked for."""
+    if not SHARD_NAME.search(url):
+        return None
+    fsspec = require("fsspec", extra="remote", purpose=f"reading {url}")
+    try:
+        files, path = fsspec.core.url_to_fs(url)
+        found = files.info(path)
+    except Exception:  # reading it says what is wrong
+        return None
+    return [f"{name}={found[name]}" for name in _DETAILS if name in found]
+
+
+_DETAILS = ("size", "mtime", "ino", "LastModified", "last_modified", "updated", "ETag", "etag")
 
 
 def slices(unit: Unit, problems: Problems, *, images: int) -> Iterator[list[Item]]:

@@ -5,23 +5,31 @@ detects and writes sentences by itself. Threads share the networks' weights, whi
 processor's cache: two of them caption 1.8 times as much as one, two processes 1.3 times. More than
 four would wait for Python's lock, so beyond that there are several processes. The networks' sums
 do not depend on any of this, so neither do the captions.
+
+A process that dies or hangs is replaced. The photos that were with it are tried again one by one,
+and the one that does it again is listed as an error.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from itertools import islice
+from queue import SimpleQueue
 
+from sightwords.batch.content import read_once, stamp
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
-from sightwords.errors import SightwordsError
-from sightwords.parallel import begin_worker, one_thread_each
+from sightwords.errors import SightwordsError, said_of
+from sightwords.images.limits import DEFAULT_LIMITS, MAX_SECONDS
+from sightwords.parallel import AnswerError, WorkerLostError, WorkerProcess
 from sightwords.pipeline import Captioner
+
+log = logging.getLogger(__name__)
 
 MakeCaptioner = Callable[[], Captioner]
 """Loads the system; called once in each process, so it must be picklable."""
@@ -35,16 +43,20 @@ GROUP = 8
 AHEAD = 2
 """Groups a process that are under way: none waits, and memory holds them."""
 
-_captioner: Captioner | None = None
-_threads: ThreadPoolExecutor | None = None
-_n_best = 0
-_refused: SightwordsError | None = None
-"""Why the system could not be loaded: told by the first task, since an initializer that raises
-looks to the parent like a process that died."""
+START_SECONDS = 300.0
+"""In which a process must have loaded the system."""
+
+GRACE_SECONDS = 20.0
+"""Beyond the time limits of a photo, in which a process must answer: machines may be busy."""
 
 
 def captioned(
-    items: Iterable[Item], make: MakeCaptioner, *, workers: int, n_best: int = 0
+    items: Iterable[Item],
+    make: MakeCaptioner,
+    *,
+    workers: int,
+    n_best: int = 0,
+    max_seconds: float = MAX_SECONDS,
 ) -> Iterator[Record]:
     """A record for each item, in order; one that cannot be captioned has `error` instead."""
     if workers == 1:
@@ -52,66 +64,128 @@ def captioned(
         for item in items:
             yield describe(captioner, item, n_best)
         return
-    with closing(_in_processes(items, make, workers, n_best)) as records:
+    with closing(_in_processes(items, make, workers, n_best, max_seconds)) as records:
         yield from records
 
 
 def describe(captioner: Captioner, item: Item, n_best: int = 0) -> Record:
-    """Caption one item."""
+    """Caption one item; whatever goes wrong is an error of this photo alone."""
+    content = None
     try:
-        caption = captioner(item.image)
-    except SightwordsError as error:
-        return {"id": item.id, "error": str(error)}
-    return {"id": item.id, **caption_record(caption, n_best=n_best)}
+        before = stamp(item.image)
+        limits = getattr(captioner, "limits", DEFAULT_LIMITS)  # a function has none
+        image, content = read_once(item.image, limits)
+        caption = captioner(image)
+        if image.data is None and stamp(item.image) != before:
+            content = None  # it was changed meanwhile: a resumed run captions it again
+        return {"id": item.id, "sha256": content, **caption_record(caption, n_best=n_best)}
+    except Exception as error:  # MemoryError and RecursionError too: the other photos go on
+        if not isinstance(error, SightwordsError):
+            log.info("%s: unexpected error", item.image, exc_info=True)
+        return {"id": item.id, "sha256": content, "error": said_of(error, str(item.image))}
 
 
 def _in_processes(
-    items: Iterable[Item], make: MakeCaptioner, workers: int, n_best: int
+    items: Iterable[Item], make: MakeCaptioner, workers: int, n_best: int, max_seconds: float
 ) -> Generator[Record, None, None]:
-    # Spawned, not forked: a fork of a process with threads may hang.
-    context = multiprocessing.get_context("spawn")
     threads = min(workers, THREADS)
     processes = -(-workers // threads)
+    # Photos are decoded one per thread: between two answers lies one photo's time, not a group's.
+    patience = 2 * max_seconds + GRACE_SECONDS
+    crew = [_Worker(partial(_load, make, n_best, threads), patience) for _ in range(processes)]
+    free: SimpleQueue[_Worker] = SimpleQueue()
+    for worker in crew:
+        free.put(worker)
+
+    def describe_group(group: list[Item]) -> list[Record]:
+        worker = free.get()
+        try:
+            return worker.describe(group)
+        finally:
+            free.put(worker)
+
     waiting = iter(items)
-    with ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(make, n_best, threads)
-    ) as pool:
+    with ThreadPoolExecutor(processes) as pool:  # a thread waits for each process
         flying: deque[Future[list[Record]]] = deque()
         try:
             while group := list(islice(waiting, GROUP * threads)):
-                with one_thread_each():  # a pool starts its processes when work is submitted
-                    flying.append(pool.submit(_describe, group))
+                flying.append(pool.submit(describe_group, group))
                 if len(flying) > AHEAD * processes:
                     yield from flying.popleft().result()
             while flying:
                 yield from flying.popleft().result()
-        except BrokenProcessPool as error:
-            raise SightwordsError(
-                "a worker process died, killed from outside or for want of memory; what was "
-                "captioned is kept: go on with --resume, perhaps with fewer --workers"
-            ) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for future in flying:
+                future.cancel()
+            for worker in crew:
+                worker.close()
 
 
-def _begin(make: MakeCaptioner, n_best: int, threads: int) -> None:
-    """In each process: load the system, leave Ctrl-C to the parent, and never outlive it."""
-    global _captioner, _n_best, _refused, _threads
-    begin_worker()
-    (_captioner, _refused), _n_best, _threads = _loaded(make), n_best, ThreadPoolExecutor(threads)
+class _Worker:
+    """One place for a process, which is started when needed and replaced when lost."""
+
+    def __init__(
+        self, load: Callable[[], Callable[[list[Item]], Iterable[Record]]], patience: float
+    ):
+        self._load = load
+        self._patience = patience
+        self._process: WorkerProcess[list[Item], Record] | None = None
+        self._closed = False
+
+    def describe(self, items: list[Item]) -> list[Record]:
+        """A record for each item; what a lost process has not answered is tried one by one."""
+        records: list[Record] = []
+        try:
+            for record in self._running().ask(items, seconds=self._patience):
+                records.append(record)
+        except (WorkerLostError, AnswerError) as error:
+            log.info("%s; its photos are tried one by one", error)
+            self._drop()
+            records += map(self._alone, items[len(records) :])
+        return records
+
+    def close(self) -> None:
+        """Stop for good."""
+        self._closed = True
+        self._drop()
+
+    def _alone(self, item: Item) -> Record:
+        process = self._running()
+        try:
+            [record] = process.ask([item], seconds=self._patience)
+        except (WorkerLostError, AnswerError) as error:
+            self._drop()
+            reason = f"{error} while it captioned this photo; look at the photo, or take it out"
+            return {"id": item.id, "sha256": None, "error": f"{item.image}: {reason}"}
+        return record
+
+    def _running(self) -> WorkerProcess[list[Item], Record]:
+        if self._process is None:
+            self._go_on()
+            try:
+                self._process = WorkerProcess(self._load, start_seconds=START_SECONDS)
+            except (WorkerLostError, OSError, EOFError) as error:
+                raise SightwordsError(
+                    f"a worker process could not start ({error}); what was captioned is kept: go "
+                    "on with --resume, with --workers 1 if it happens again"
+                ) from error
+            self._go_on()
+        return self._process
+
+    def _go_on(self) -> None:
+        if self._closed:
+            self._drop()
+            raise SightwordsError("the batch was stopped")
+
+    def _drop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
 
-def _loaded(make: MakeCaptioner) -> tuple[Captioner | None, SightwordsError | None]:
-    try:
-        return make(), None
-    except SightwordsError as error:
-        return None, error
-
-
-def _describe(items: list[Item]) -> list[Record]:
-    if _refused is not None:
-        raise _refused
-    assert _captioner is not None
-    assert _threads is not None
-    captioner = _captioner
-    return list(_threads.map(lambda item: describe(captioner, item, _n_best), items))
+def _load(
+    make: MakeCaptioner, n_best: int, threads: int
+) -> Callable[[list[Item]], Iterator[Record]]:
+    """In a process: load the system; what then captions some items, in order, on its threads."""
+    captioner, pool = make(), ThreadPoolExecutor(threads)
+    return lambda items: pool.map(lambda item: describe(captioner, item, n_best), items)

@@ -11,7 +11,8 @@ A bundle directory holds
     config.resolved.toml  every setting that made it
 
 Only JSON, TOML, ONNX, NumPy archives without objects, and text: nothing that can carry code. A
-file of any other kind is refused, so no pickle is ever opened.
+file of any other kind is refused, so no pickle is ever opened. How much a bundle may hold is said
+here, not by the bundle.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from typing import Any
 from sightwords._version import __version__
 from sightwords.errors import BundleError
 from sightwords.files import write_text
+from sightwords.sealed import LARGEST_BYTES, File
+from sightwords.strict_json import CONTROL, SHA256, loads
+from sightwords.strict_json import LARGEST_BYTES as LARGEST_JSON_BYTES
 
 FORMAT = "sightwords-bundle"
 VERSION = 1
@@ -37,13 +41,13 @@ NEEDED = ("words", "language", "rerank")
 ENDINGS = frozenset((".json", ".toml", ".onnx", ".npz", ".txt", ".md"))
 """Kinds of file a bundle may hold; none of them is executed or unpickled."""
 
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file of a bundle."""
-
-    sha256: str
-    size_bytes: int
+LARGEST_BUNDLE_BYTES = 2 << 30
+"""Of all files together; twice the largest file."""
+LARGEST_TEXT_BYTES = 1 << 20
+"""Of what people read: TOML, Markdown, licences."""
+LARGEST_MANIFEST_BYTES = 4 << 20
+MOST_FILES = 1000
+LONGEST_PATH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +82,20 @@ class Manifest:
         lines = (f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    def to_json(self) -> str:
+        """The text of `bundle.json`."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
     def save(self, directory: Path) -> None:
         """Write `bundle.json`."""
-        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
-        text = json.dumps(document, indent=1, ensure_ascii=False)
-        write_text(directory / MANIFEST_NAME, text + "\n")
+        write_text(directory / MANIFEST_NAME, self.to_json())
 
 
 def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
     """Read and check what stands in a `bundle.json`; `where` names the bundle in errors."""
     try:
-        document = json.loads(text)
+        document = loads(text)
     except ValueError as error:  # bad UTF-8 and bad JSON alike
         raise BundleError(
             f"{where}: its {MANIFEST_NAME} is not JSON ({error}); fetch the bundle again"
@@ -111,6 +118,7 @@ def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
         scores=_take(document, "scores", dict, where),
         files=files,
     )
+    refuse_sizes(files, where)
     missing = [part for part in NEEDED if part not in manifest.parts]
     if missing:
         raise BundleError(
@@ -123,12 +131,12 @@ def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
 def _refuse_other_versions(document: Mapping[str, Any], where: str) -> None:
     version = document.get("version")
     if type(version) is not int or version < 1:
-        raise BundleError(f"{where}: version is {version!r}; expected a whole number from 1")
+        raise BundleError(f"{where}: version is {version!r:.60}; expected a whole number from 1")
     if version > VERSION:
         raise BundleError(
-            f"{where}: bundle {document.get('name')!r} is of format {version}, written by "
-            f"sightwords {document.get('sightwords')}; this is sightwords {__version__}, which "
-            f"reads up to format {VERSION}; upgrade with: pip install --upgrade sightwords"
+            f"{where}: bundle {document.get('name')!r:.60} is of format {version}, written by "
+            f"sightwords {document.get('sightwords')!s:.20}; this is sightwords {__version__}, "
+            f"which reads up to format {VERSION}; upgrade with: pip install --upgrade sightwords"
         )
 
 
@@ -139,16 +147,22 @@ def _take(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
             f"{where}: its {MANIFEST_NAME} has {value!r:.60} under {key!r}; expected "
             f"{'an object' if kind is dict else 'text'}: fetch the bundle again"
         )
+    if isinstance(value, str) and CONTROL.search(value):
+        raise BundleError(
+            f"{where}: its {MANIFEST_NAME} has {value!r:.60} under {key!r}; expected text of one "
+            "line without control characters"
+        )
     return value
 
 
 def _file(entry: Any, path: str, where: str) -> File:
     if isinstance(entry, dict) and set(entry) == {"sha256", "size_bytes"}:
         sha256, size = entry["sha256"], entry["size_bytes"]
-        if isinstance(sha256, str) and len(sha256) == 64 and type(size) is int and size >= 0:
+        good = isinstance(sha256, str) and SHA256.fullmatch(sha256)
+        if good and type(size) is int and 0 <= size <= 1 << 62:
             return File(sha256, size)
     raise BundleError(
-        f"{where}: its {MANIFEST_NAME} says {entry!r:.80} of {path!r}; expected a sha256 of 64 "
+        f"{where}: its {MANIFEST_NAME} says {entry!r:.80} of {path!r:.80}; expected a sha256 of 64 "
         "digits and a size_bytes: fetch the bundle again"
     )
 
@@ -156,13 +170,48 @@ def _file(entry: Any, path: str, where: str) -> File:
 def _safe(path: str, where: str) -> str:
     """A relative path that stays inside the bundle, of a kind a bundle may hold."""
     parts = path.split("/")
-    if "\\" in path or ":" in path or not all(parts) or {".", ".."} & set(parts):
+    odd = not path.isprintable() or len(path) > LONGEST_PATH or "\\" in path or ":" in path
+    if odd or not all(parts) or {".", ".."} & set(parts):
         raise BundleError(
-            f"{where}: its {MANIFEST_NAME} lists {path!r}, which may lie outside the bundle; "
+            f"{where}: its {MANIFEST_NAME} lists {path!r:.80}, which may lie outside the bundle; "
             "do not use this bundle"
         )
     refuse_kind(path, where)
     return path
+
+
+def refuse_sizes(files: Mapping[str, File], where: str) -> None:
+    """Refuse more or larger files than a real bundle has, and names that some systems mix up."""
+    for path, file in files.items():
+        if file.size_bytes > largest_bytes(path):
+            raise BundleError(
+                f"{where}: {path} has {file.size_bytes:,} bytes; a file of this kind may have "
+                f"{largest_bytes(path):,}"
+            )
+    total = sum(file.size_bytes for file in files.values())
+    if total > LARGEST_BUNDLE_BYTES or len(files) > MOST_FILES:
+        raise BundleError(
+            f"{where}: holds {len(files):,} files of {total:,} bytes; a bundle may hold "
+            f"{MOST_FILES:,} of {LARGEST_BUNDLE_BYTES:,} bytes"
+        )
+    seen: dict[str, str] = {}
+    for path in (MANIFEST_NAME, *files):
+        if (other := seen.setdefault(path.casefold(), path)) != path:
+            raise BundleError(
+                f"{where}: holds {other} and {path}, which are one file on some systems; rename one"
+            )
+
+
+def largest_bytes(path: str) -> int:
+    """What a file may have, by its kind.
+
+    >>> largest_bytes("words/network.onnx") > largest_bytes("words/vocabulary.json")
+    True
+    """
+    suffix = PurePosixPath(path).suffix
+    if suffix in (".onnx", ".npz"):
+        return LARGEST_BYTES
+    return LARGEST_JSON_BYTES if suffix == ".json" else LARGEST_TEXT_BYTES
 
 
 def refuse_kind(path: str, where: str) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sightwords.bundle.manifest import Manifest
 from sightwords.config import Config, GenerationConfig
-from sightwords.errors import BundleError, InputError
+from sightwords.errors import BundleError, ConfigError, InputError
+from sightwords.sealed import Sealed
 from sightwords.settings import RESOLVED_NAME, from_mapping, read_toml
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ DEFAULT_BUNDLE = Path(__file__).parents[1] / "default_bundle"
 """The bundle inside the package."""
 DECODING = ("calibration", "generation")
 """Tables of the settings that matter after training."""
+MOST = {
+    "beam_width": 2000,
+    "frequent_words": 5000,
+    "maximum_length": 50,
+    "m_best": 2000,
+    "coverage": 1000,
+}
+"""What a bundle may ask of the search: more takes minutes per photo. `load(beam_width=...)` may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,11 @@ class Bundle:
     where: str
     """What errors call it: the directory, zip or address that was asked for."""
 
+    @property
+    def files(self) -> Sealed:
+        """Its directory, of which only listed files can be read, and only as they were sealed."""
+        return Sealed(self.directory, self.manifest.files)
+
     def config(self) -> Config:
         """The settings that captioning depends on; the defaults where the bundle does not say.
 
@@ -40,21 +54,23 @@ class Bundle:
         if RESOLVED_NAME not in self.manifest.files:
             return Config()
         try:
-            document = read_toml(self.directory / RESOLVED_NAME)
+            document = read_toml(self.files / RESOLVED_NAME)
             tables = {name: document[name] for name in DECODING if name in document}
             language = document.get("language", {})
-            if "attribute_threshold" in language:
+            if isinstance(language, dict) and "attribute_threshold" in language:
                 tables["language"] = {"attribute_threshold": language["attribute_threshold"]}
-            return from_mapping(Config, tables, where=RESOLVED_NAME)
+            config = from_mapping(Config, tables, where=RESOLVED_NAME)
+            _refuse_endless(config.generation)
         except InputError as error:
             raise BundleError(f"{self.where}: {error}") from error
+        return config
 
     def detector(self, *, threads: int | None = None, verify: bool = False) -> Detector:
         """Section 3; `verify` compares the detector's own sums, which `open_bundle` makes idle."""
         from sightwords.words.detector import Detector
 
         return Detector.load(
-            self.directory / "words",
+            self.files / "words",
             threads=threads,
             verify=verify,
             config=self.config().calibration,
@@ -67,14 +83,14 @@ class Bundle:
         from sightwords.language.generate import Generator
 
         chosen = config or self.config().generation
-        return Generator.load(self.directory / "language", chosen, backend=backend)
+        return Generator.load(self.files / "language", chosen, backend=backend)
 
     def chooser(self, *, threads: int | None = None, n_best: int = 5) -> Chooser:
         """Section 5, with the models that its weights ask for."""
         from sightwords.rerank.chooser import Chooser
         from sightwords.rerank.linear import Ranker
 
-        ranker = Ranker.load(self.directory / "rerank")
+        ranker = Ranker.load(self.files / "rerank")
         for part in ("dmsm", "grounded"):
             if ranker.needs(part) and part not in self.manifest.parts:
                 raise BundleError(
@@ -82,7 +98,7 @@ class Bundle:
                     f"for {part!r}, and holds no {part}/; add that part, or tune the weights "
                     "without it, and run: sightwords bundle seal"
                 )
-        return Chooser.load(self.directory, threads=threads, n_best=n_best)
+        return Chooser.load(self.files, threads=threads, n_best=n_best)
 
     def check(self) -> None:
         """Load every stage once, so that parts of different systems are not sealed together."""
@@ -93,4 +109,13 @@ class Bundle:
             raise BundleError(
                 f"{self.where}: the language model knows none of the {len(detector.vocabulary)} "
                 "words that the detector finds; put together parts trained on one vocabulary"
+            )
+
+
+def _refuse_endless(config: GenerationConfig) -> None:
+    for name, most in MOST.items():
+        if getattr(config, name) > most:
+            raise ConfigError(
+                f"{RESOLVED_NAME}: generation: {name} is {getattr(config, name)}; a bundle may ask "
+                f"for at most {most}"
             )

@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sightwords.bundle.manifest import MANIFEST_NAME, NEEDED, Manifest, refuse_kind
+from sightwords.bundle.manifest import (
+    MANIFEST_NAME,
+    NEEDED,
+    Manifest,
+    parse_manifest,
+    refuse_kind,
+)
 from sightwords.bundle.parts import Bundle
-from sightwords.bundle.store import files_of, open_bundle, sum_of, unzip
+from sightwords.bundle.store import file_of, files_of, open_bundle, unzip
 from sightwords.errors import BundleError
 from sightwords.files import atomic_path
 
@@ -33,7 +39,7 @@ def seal(
             raise BundleError(
                 f"{folder}: has no directory {part}/; a bundle holds at least {', '.join(NEEDED)}"
             )
-    paths = files_of(folder)
+    paths = files_of(folder, str(folder))
     for path in paths:
         refuse_kind(path, str(folder))
     manifest = Manifest(
@@ -41,8 +47,9 @@ def seal(
         licence=licence,
         provenance=provenance or {},
         scores=scores or {},
-        files={path: sum_of(folder / path, str(folder)) for path in paths},
+        files={path: file_of(folder / path, str(folder)) for path in paths},
     )
+    parse_manifest(manifest.to_json(), where=str(folder))  # what nobody could load is not sealed
     Bundle(folder, manifest, str(folder)).check()
     manifest.save(folder)
     return manifest
@@ -56,7 +63,7 @@ def pack(directory: Place, archive: Place) -> Manifest:
                 entry = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
-                stored.writestr(entry, (bundle.directory / path).read_bytes())
+                stored.writestr(entry, _bytes_of(bundle, path))
         return bundle.manifest
 
 
@@ -76,3 +83,10 @@ def unpack(archive: Place, directory: Place) -> Manifest:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest
+
+
+def _bytes_of(bundle: Bundle, path: str) -> bytes:
+    """A file as it was sealed; the manifest itself, which has no sum, as it was read."""
+    if path == MANIFEST_NAME:
+        return bundle.manifest.to_json().encode("utf-8")
+    return (bundle.files / path).read_bytes()

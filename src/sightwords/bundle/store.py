@@ -1,13 +1,15 @@
 """Where bundles come from: a directory, a zip or the Hugging Face hub -> a checked directory.
 
-Every file is read and summed once, here; the stages that are loaded from it need not do it again.
-A zip is unpacked into a temporary directory that is gone when the stages are loaded.
+Every file is summed here, whether a stage reads it or not; stages are then loaded from bytes that
+have these sums (`sealed`). A zip is unpacked into a temporary directory that is gone when the
+stages are loaded. Sizes are bounded before anything is read, unpacked or fetched.
 """
 
 from __future__ import annotations
 
-import hashlib
+import glob
 import os
+import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -15,14 +17,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
+from types import ModuleType
+from typing import IO
 
-from sightwords.bundle.manifest import MANIFEST_NAME, PARTS, File, Manifest, parse_manifest
+from sightwords.bundle.manifest import (
+    LARGEST_MANIFEST_BYTES,
+    MANIFEST_NAME,
+    MOST_FILES,
+    Manifest,
+    largest_bytes,
+    parse_manifest,
+)
 from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
 from sightwords.errors import BundleError, require
 from sightwords.files import DAMAGED_ZIP
+from sightwords.npz import refuse_bomb
+from sightwords.sealed import File, read_bytes, sum_of
 
 HUB_PREFIX = "hf://"
-MANIFEST_LIMIT_BYTES = 16 << 20
 
 Source = str | os.PathLike[str]
 
@@ -36,7 +48,7 @@ def open_bundle(source: Source | None = None) -> Iterator[Bundle]:
     """
     text = os.fspath(DEFAULT_BUNDLE if source is None else source)
     if text.startswith(HUB_PREFIX):
-        yield _checked(_from_hub(text), text)
+        yield _checked(_from_hub(text), text, strict=False)
     elif Path(text).is_dir():
         yield _checked(Path(text), text)
     elif Path(text).is_file():
@@ -45,8 +57,8 @@ def open_bundle(source: Source | None = None) -> Iterator[Bundle]:
             yield _checked(Path(folder), text)
     else:
         raise BundleError(
-            f"{text}: no such directory or file; give a bundle directory, a zip of one, or "
-            f"{HUB_PREFIX}OWNER/NAME"
+            f"{printable(text)}: no such directory or file; give a bundle directory, a zip of "
+            f"one, or {HUB_PREFIX}OWNER/NAME"
         )
 
 
@@ -54,81 +66,119 @@ def read_manifest(directory: Path, *, where: str | None = None) -> Manifest:
     """The manifest of a bundle directory; the files beside it are not looked at."""
     name = where or str(directory)
     try:
-        text = (directory / MANIFEST_NAME).read_bytes()
+        text = read_bytes(directory / MANIFEST_NAME, limit=LARGEST_MANIFEST_BYTES)
     except FileNotFoundError as error:
         raise BundleError(
-            f"{name}: holds no {MANIFEST_NAME}, so it is no bundle; if all parts are there, write "
-            f"one with: sightwords bundle seal {name}"
+            f"{name}: holds no {MANIFEST_NAME}, so it is not a bundle; if all parts are there, "
+            f"write one with: sightwords bundle seal {name}"
         ) from error
     except OSError as error:
         raise BundleError(
-            f"{name}: its {MANIFEST_NAME} cannot be read ({error.strerror}); check its permissions"
+            f"{name}: its {MANIFEST_NAME} cannot be read ({error.strerror}); check the file"
         ) from error
     return parse_manifest(text, where=name)
 
 
 def verify(directory: Path, manifest: Manifest, *, where: str) -> None:
-    """Compare every file with its sum; refuse files of a stage that the manifest does not list."""
-    for path in files_of(directory):
-        if path not in manifest.files and path.split("/")[0] in PARTS:
-            raise BundleError(
-                f"{where}: bundle {manifest.name!r} holds {path}, which its {MANIFEST_NAME} does "
-                f"not list; take it out, or, if it is yours, run: sightwords bundle seal {where}"
-            )
+    """Compare every listed file with its sum."""
     # hashlib lets go of Python's lock, so the large files are summed side by side.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = pool.map(lambda path: sum_of(directory / path, where), manifest.files)
+        found = pool.map(lambda path: file_of(directory / path, where), manifest.files)
         for (path, expected), file in zip(manifest.files.items(), found, strict=True):
             if file != expected:
                 raise _changed(path, file, expected, manifest, where)
 
 
-def files_of(directory: Path) -> list[str]:
-    """Every file below a directory but hidden ones, with slashes, sorted; no `bundle.json`."""
-    found = []
-    for path in directory.rglob("*"):
-        inside = path.relative_to(directory)
-        if path.is_file() and not any(part.startswith(".") for part in inside.parts):
-            found.append(inside.as_posix())
+def refuse_unlisted(directory: Path, manifest: Manifest, *, where: str) -> None:
+    """Refuse what lies in a bundle's directory and has no sum, hidden files included."""
+    for path in files_of(directory, where):
+        if path not in manifest.files:
+            raise BundleError(
+                f"{where}: bundle {manifest.name!r} holds {path}, which its {MANIFEST_NAME} does "
+                f"not list; delete it, or, if it belongs there, run: sightwords bundle seal {where}"
+            )
+
+
+def files_of(directory: Path, where: str) -> list[str]:
+    """Every file below a directory but `bundle.json`, with slashes, sorted.
+
+    Hidden ones count. Links, pipes, sockets and devices are refused: what they lead to is not in
+    the bundle.
+    """
+    found: list[str] = []
+    folders = [directory]
+    while folders:
+        folder = folders.pop()
+        for entry in _entries(folder, where):
+            inside = Path(entry.path).relative_to(directory).as_posix()
+            if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
+                what = "a link" if entry.is_symlink() else "not a regular file"
+                raise BundleError(
+                    f"{where}: {printable(inside)} is {what}; a bundle holds regular files only: "
+                    "delete it, or put the file itself there"
+                )
+            if entry.is_dir():
+                folders.append(Path(entry.path))
+            else:
+                found.append(inside)
+            if len(found) + len(folders) > MOST_FILES:
+                raise BundleError(
+                    f"{where}: holds over {MOST_FILES:,} files; check that it is a bundle"
+                )
     return sorted(path for path in found if path != MANIFEST_NAME)
 
 
-def sum_of(path: Path, where: str) -> File:
-    """SHA-256 sum and size of a file."""
-    digest, size = hashlib.sha256(), 0
+def _entries(folder: Path, where: str) -> list[os.DirEntry[str]]:
     try:
-        with path.open("rb") as stream:
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
-                size += len(piece)
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as error:
+        raise BundleError(
+            f"{where}: {folder.name}/ cannot be read ({error.strerror}); check its permissions"
+        ) from error
+
+
+def printable(path: str) -> str:
+    """A path for a message: as it is, or with what would disturb a terminal escaped."""
+    return path if path.isprintable() else repr(path)
+
+
+def file_of(path: Path, where: str) -> File:
+    """SHA-256 sum and size of a file of a bundle."""
+    try:
+        return sum_of(path, limit=largest_bytes(path.name))
     except OSError as error:
         raise BundleError(
             f"{where}: {path.name} of the bundle cannot be read ({error.strerror}: {path}); "
             "fetch the bundle again"
         ) from error
-    return File(digest.hexdigest(), size)
 
 
 def unzip(archive: Path, folder: Path) -> None:
     """Unpack the files that the manifest inside a zip lists, no others and no larger."""
     try:
         with zipfile.ZipFile(archive) as stored:
+            # Some zips hold other things beside; each listed file counts once.
+            refuse_bomb(stored.infolist(), archive.stat().st_size, most=MOST_FILES)
             root = _root_of(stored, archive)
-            text = _read(stored, root + MANIFEST_NAME, MANIFEST_LIMIT_BYTES, archive)
+            text = _read(stored, root + MANIFEST_NAME, LARGEST_MANIFEST_BYTES, archive)
             manifest = parse_manifest(text, where=str(archive))
             (folder / MANIFEST_NAME).write_bytes(text)
             for path, file in manifest.files.items():
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(_read(stored, root + path, file.size_bytes, archive))
-    except (*DAMAGED_ZIP, NotImplementedError, RuntimeError) as error:
+                _unpack(stored, root + path, target, file.size_bytes, archive)
+    except (*DAMAGED_ZIP, NotImplementedError, RuntimeError, struct.error) as error:
         raise BundleError(
             f"{archive}: is not a whole zip ({error}); fetch it again, or give a directory"
         ) from error
 
 
-def _checked(directory: Path, where: str) -> Bundle:
+def _checked(directory: Path, where: str, *, strict: bool = True) -> Bundle:
+    """`strict` is for directories that hold a bundle and nothing else; not for the hub's cache."""
     manifest = read_manifest(directory, where=where)
+    if strict:
+        refuse_unlisted(directory, manifest, where=where)
     verify(directory, manifest, where=where)
     return Bundle(directory, manifest, where)
 
@@ -160,9 +210,22 @@ def _root_of(stored: zipfile.ZipFile, archive: Path) -> str:
 
 def _read(stored: zipfile.ZipFile, name: str, limit: int, archive: Path) -> bytes:
     """One member, never more than a little over `limit` bytes, whatever the zip claims."""
+    with _member(stored, name, archive) as stream:
+        return stream.read(limit + 1)
+
+
+def _unpack(stored: zipfile.ZipFile, name: str, target: Path, limit: int, archive: Path) -> None:
+    """One member to disk, piece by piece, never more than one piece over `limit` bytes."""
+    left = limit + 1
+    with _member(stored, name, archive) as stream, target.open("xb") as file:
+        while left > 0 and (piece := stream.read(min(left, 1 << 20))):
+            file.write(piece)
+            left -= len(piece)
+
+
+def _member(stored: zipfile.ZipFile, name: str, archive: Path) -> IO[bytes]:
     try:
-        with stored.open(name) as stream:
-            return stream.read(limit + 1)
+        return stored.open(name)
     except KeyError as error:
         raise BundleError(
             f"{archive}: lacks {name}, which its {MANIFEST_NAME} lists; fetch it again"
@@ -173,13 +236,24 @@ def _from_hub(address: str) -> Path:
     """Fetch `hf://OWNER/NAME[@REVISION]` into the hub's cache: the listed files only."""
     hub = require("huggingface_hub", extra="hf", purpose=f"loading {address}")
     name, _, revision = address.removeprefix(HUB_PREFIX).strip("/").partition("@")
-    if name.count("/") != 1:
-        raise BundleError(f"{address}: expected {HUB_PREFIX}OWNER/NAME or .../NAME@REVISION")
+    if name.count("/") != 1 or not address.isprintable():
+        raise BundleError(
+            f"{printable(address)}: expected {HUB_PREFIX}OWNER/NAME or .../NAME@REVISION"
+        )
     options: Mapping[str, str] = {"revision": revision} if revision else {}
+    sizes = _sizes_on_hub(hub, name, options)
+    if sizes.get(MANIFEST_NAME, 0) > LARGEST_MANIFEST_BYTES:
+        raise BundleError(
+            f"{address}: its {MANIFEST_NAME} has {sizes[MANIFEST_NAME]:,} bytes; it may have "
+            f"{LARGEST_MANIFEST_BYTES:,}"
+        )
     try:
         first = hub.hf_hub_download(name, MANIFEST_NAME, **options)
-        manifest = parse_manifest(Path(first).read_bytes(), where=address)
-        wanted = [MANIFEST_NAME, *manifest.files]
+        manifest = parse_manifest(read_bytes(first, limit=LARGEST_MANIFEST_BYTES), where=address)
+        for path, file in manifest.files.items():
+            if (found := sizes.get(path, file.size_bytes)) != file.size_bytes:
+                raise _changed(path, File("", found), file, manifest, address)
+        wanted = [MANIFEST_NAME, *map(glob.escape, manifest.files)]
         return Path(hub.snapshot_download(name, allow_patterns=wanted, **options))
     except BundleError:
         raise
@@ -189,3 +263,12 @@ def _from_hub(address: str) -> Path:
             f"{address}: cannot be fetched ({type(error).__name__}: {reason}); check the name and "
             "the network, or download it and give the local path"
         ) from error
+
+
+def _sizes_on_hub(hub: ModuleType, name: str, options: Mapping[str, str]) -> dict[str, int]:
+    """Path -> bytes, as far as the hub says; nothing where it cannot be reached."""
+    try:
+        info = hub.HfApi().model_info(name, files_metadata=True, timeout=10, **options)
+        return {file.rfilename: file.size for file in info.siblings if file.size is not None}
+    except Exception:  # it is not needed for what is in the cache already
+        return {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightwords.cli.caption import add_wishes
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.talk import say, tell
 
 if TYPE_CHECKING:
     from sightwords.batch import Progress
@@ -104,16 +105,17 @@ def run(args: argparse.Namespace) -> int:
     try:
         progress, errors = start(args, problems, show)
     except KeyboardInterrupt:
-        print(f"\nsightwords: stopped after {show.done}; go on with --resume", file=sys.stderr)
+        tell("\n")
+        say(f"stopped after {show.done}; go on with --resume")
         return 130
     finally:
         show.end()
     for problem in problems[:10]:
-        print(f"sightwords: {problem}", file=sys.stderr)
+        say(problem)
     if len(problems) > 10:
-        print(f"sightwords: ... and {len(problems) - 10} more such problems", file=sys.stderr)
-    hint = "missing adds new photographs" if args.engine == "local" else "always captions it anew"
-    print(f"sightwords: {_summary(progress, args.out, errors, hint)}", file=sys.stderr)
+        say(f"... and {len(problems) - 10} more such problems")
+    hint = "missing adds new photos" if args.engine == "local" else "always captions it again"
+    say(_summary(progress, args.out, errors, hint))
     return 1 if progress.failed or problems else 0
 
 
@@ -146,6 +148,7 @@ def _wishes(args: argparse.Namespace) -> dict[str, Any]:
         "resume": args.resume,
         "workers": args.workers,
         "n_best": args.n_best,
+        "max_seconds": args.max_seconds,
         "min_precision": args.min_precision,
         "require": tuple(args.require),
         "forbid": tuple(args.forbid),
@@ -158,7 +161,12 @@ def _here(
     from sightwords.batch import BatchOptions, open_source, run_batch
 
     options = BatchOptions(out=Path(args.out), in_place=args.in_place, **_wishes(args))
-    source = open_source(args.source, images=args.images, on_problem=problems.append)
+    source = open_source(
+        args.source,
+        images=args.images,
+        allow_urls=args.allow_urls,
+        on_problem=problems.append,
+    )
     return run_batch(source, options, on_progress=show), options.errors
 
 
@@ -169,7 +177,12 @@ def _on_ray(
 
     options = ClusterOptions(out=args.out, address=args.address, **_wishes(args))
     progress = run_on_ray(
-        args.source, options, images=args.images, on_problem=problems.append, on_progress=show
+        args.source,
+        options,
+        images=args.images,
+        allow_urls=args.allow_urls,
+        on_problem=problems.append,
+        on_progress=show,
     )
     return progress, options.errors
 
@@ -200,12 +213,12 @@ class _Bar:
             return
         self._next = monotonic() + (0.2 if self._terminal else 30.0)
         start, end = ("\r\033[K", "") if self._terminal else ("", "\n")
-        print(f"{start}{progress_line(progress)}", end=end, file=sys.stderr, flush=True)
+        tell(f"{start}{progress_line(progress)}{end}")
 
     def end(self) -> None:
         """Leave the terminal's line clean."""
         if self._terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            tell("\r\033[K")
 
 
 def progress_line(progress: Progress) -> str:

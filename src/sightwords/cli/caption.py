@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import argparse
 import glob
+import logging
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.names import json_line, let_any_name_out, on_one_line
-from sightwords.errors import SightwordsError
+from sightwords.cli.names import json_line, let_any_name_out
+from sightwords.cli.talk import say
+from sightwords.corpus.sources import listed_image
+from sightwords.errors import SightwordsError, on_one_line, said_of
+from sightwords.images.limits import MAX_SECONDS, limits_of
 from sightwords.pipeline import load
 from sightwords.samples import sample_paths
 
 if TYPE_CHECKING:
     from sightwords.pipeline import Captioner, Trace
     from sightwords.types import Caption, CaptionWord
+
+log = logging.getLogger(__name__)
 
 SHOWN_PRECISION = 0.5
 """Detected words of at least this precision are shown: the tau of section 3.2."""
@@ -94,6 +99,19 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
         help="build only on words of at least this precision, 0 to 1 (three at least are kept)",
     )
     parser.add_argument(
+        "--allow-urls",
+        action="store_true",
+        help="fetch photos that a list names by an http or https URL, up to 64 MB each (default: "
+        "such a photo is an error)",
+    )
+    parser.add_argument(
+        "--max-seconds",
+        type=_seconds,
+        default=MAX_SECONDS,
+        metavar="S",
+        help="time limit for one photo (default: %(default)g); one that takes longer is an error",
+    )
+    parser.add_argument(
         "--bundle",
         metavar="BUNDLE",
         help="a model of your own: a directory, a zip or hf://OWNER/NAME (default: built in)",
@@ -117,15 +135,19 @@ def run(args: argparse.Namespace) -> int:
         require=args.require,
         forbid=args.forbid,
         backend="numpy" if len(photographs) < FEW else "auto",
+        limits=limits_of(args.max_seconds),
     )
     failed = 0
     for photograph in photographs:
         try:
-            _caption(photograph, captioner, photographs, args)
-        except SightwordsError as error:
-            named = str(error) if photograph in str(error) else f"{photograph}: {error}"
-            print(f"sightwords: error: {named}", file=sys.stderr)
+            text = _caption(photograph, captioner, photographs, args)
+        except Exception as error:  # whatever one photo does, the others go on
+            if not isinstance(error, SightwordsError):
+                log.info("%s: unexpected error", photograph, exc_info=True)
+            say(f"error: {said_of(error, photograph)}")
             failed += 1
+        else:
+            print(text, flush=True)
     return 1 if failed else 0
 
 
@@ -146,11 +168,14 @@ def _photographs(args: argparse.Namespace) -> list[str]:
 
 def _caption(
     photograph: str, captioner: Captioner, photographs: list[str], args: argparse.Namespace
-) -> None:
-    trace = captioner.trace(photograph)
-    print(_text(photograph, trace.caption, args), flush=True)
+) -> str:
+    # A URL that was typed is fetched; one of a list on stdin needs consent.
+    typed = photograph in args.photographs
+    listed = listed_image(photograph, allow_urls=args.allow_urls)
+    trace = captioner.trace(photograph if typed else listed)
     if args.explain:
         _draw(photograph, captioner, trace, photographs, args.explain)
+    return _text(photograph, trace.caption, args)
 
 
 def _text(photograph: str, caption: Caption, args: argparse.Namespace) -> str:
@@ -208,6 +233,16 @@ def _draw(
     number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
     with atomic_path(folder / f"{stem}{number}.png") as path:
         captioner.explain(trace).save(path)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
 
 
 def _share(text: str) -> float:

@@ -123,6 +123,11 @@ def _add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-column", metavar="COLUMN", help="image column of a manifest")
     parser.add_argument("--id-column", metavar="COLUMN", help="id column of a manifest")
     parser.add_argument("--encoding", default="utf-8", help="of text files (default: utf-8)")
+    parser.add_argument(
+        "--allow-urls",
+        action="store_true",
+        help="fetch images that a caption file names by an http or https URL, up to 64 MB each",
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first problem, exit 1")
     parser.add_argument(
         "--problems", type=Path, metavar="FILE", help="write every problem as JSON lines"
@@ -219,6 +224,7 @@ def _opened(args: argparse.Namespace) -> Iterator[Corpus]:
             id_column=args.id_column,
             encoding=args.encoding,
             strict=args.strict,
+            allow_urls=args.allow_urls,
             on_problem=sink,
         )
 

@@ -11,6 +11,7 @@ import difflib
 import io
 import logging
 import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -30,7 +31,8 @@ from sightwords.cli import (
     words,
 )
 from sightwords.cli.help import HelpFormatter
-from sightwords.errors import SightwordsError
+from sightwords.cli.talk import OneLine, say
+from sightwords.errors import SightwordsError, on_one_line
 
 VERBS = (
     caption,
@@ -74,32 +76,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        args.parser.error(_unknown(unknown, parser, args.parser))
+        args.parser.error(on_one_line(_unknown(unknown, parser, args.parser)))
+    _refuse_nul(args)
     _write_utf8()
     talk = logging.StreamHandler(sys.stderr)
     talk.addFilter(_says_nothing_itself)
-    logging.basicConfig(
-        level=logging.INFO if args.verbose else logging.WARNING,
-        format="sightwords: %(message)s",
-        handlers=[talk],
-    )
+    talk.setFormatter(OneLine("sightwords: %(message)s"))
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, handlers=[talk])
     try:
         code: int = args.run(args)
         sys.stdout.flush()
     except SightwordsError as error:
-        print(f"sightwords: error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         return 1
-    except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:  # a full disk, a folder that may not be written
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         where = f"{error.filename}: " if error.filename else ""
-        print(f"sightwords: error: {where}{error.strerror or error}", file=sys.stderr)
+        say(f"error: {where}{error.strerror or error}")
         return 1
     except KeyboardInterrupt:
-        print("sightwords: interrupted", file=sys.stderr)
+        say("interrupted")
         return 130
     return code
+
+
+def _nobody_reads() -> bool:
+    """Whether the reader of stdout (head, less) has seen enough; other pipes may break as well."""
+    try:
+        sys.stdout.flush()
+        if not hasattr(select, "poll"):
+            return False
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
+    except BrokenPipeError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _refuse_nul(args: argparse.Namespace) -> None:
+    """No name of a file holds a NUL, and the system's functions end at it or raise."""
+    for name, value in vars(args).items():
+        texts = value if isinstance(value, list) else [value]
+        if any("\0" in str(text) for text in texts if isinstance(text, str | os.PathLike)):
+            args.parser.error(f"{name.replace('_', '-')}: holds a NUL character; check the name")
 
 
 def _unknown(

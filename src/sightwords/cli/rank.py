@@ -112,7 +112,7 @@ def _models(args: argparse.Namespace) -> tuple[Detector, Dmsm]:
     from sightwords.bundle import open_bundle
 
     with open_bundle(args.bundle) as bundle:
-        dmsm = Dmsm.load(bundle.directory / "dmsm", threads=args.threads)
+        dmsm = Dmsm.load(bundle.files / "dmsm", threads=args.threads)
         return bundle.detector(threads=args.threads), dmsm
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import re
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.names import json_line, let_any_name_out, on_one_line
-from sightwords.errors import SightwordsError
+from sightwords.cli.names import json_line, let_any_name_out
+from sightwords.cli.talk import say
+from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.samples import sample_paths
 from sightwords.types import Box, DetectedWord, DetectedWords
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from sightwords.types import RegionScores
     from sightwords.words.detector import Detector
+
+log = logging.getLogger(__name__)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -89,17 +92,20 @@ def run(args: argparse.Namespace) -> int:
     failed = 0
     for photograph in args.photographs:
         try:
-            _detect(photograph, detector, asked, args)
-        except SightwordsError as error:  # that of a missing package names no photograph
-            named = str(error) if photograph in str(error) else f"{photograph}: {error}"
-            print(f"sightwords: error: {named}", file=sys.stderr)
+            line = _detect(photograph, detector, asked, args)
+        except Exception as error:  # whatever one photo does, the others go on
+            if not isinstance(error, SightwordsError):
+                log.info("%s: unexpected error", photograph, exc_info=True)
+            say(f"error: {said_of(error, photograph)}")
             failed += 1
+        else:
+            print(line, flush=True)
     return 1 if failed else 0
 
 
 def _detect(
     photograph: str, detector: Detector, asked: list[int] | None, args: argparse.Namespace
-) -> None:
+) -> str:
     from sightwords.images import decode_apart
     from sightwords.words.detector import pool
 
@@ -113,10 +119,11 @@ def _detect(
     every = asked is not None
     closed = detector.vocabulary.closed_class
     shown = found.words if every else _content(found, closed)
-    line = _json_line(photograph, found, closed) if args.json else _line(photograph, shown, every)
-    print(line, flush=True)
     if args.heatmap:
         _draw(photograph, image, regions, detector, shown, args=args)
+    if args.json:
+        return _json_line(photograph, found, closed)
+    return _line(photograph, shown, every)
 
 
 def _draw(

@@ -19,7 +19,7 @@ from sightwords.corpus.json_items import walk
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, text_of
 from sightwords.corpus.sources import is_url, read_text
-from sightwords.types import Example, ImageRef
+from sightwords.types import Example
 
 
 @dataclass(slots=True)
@@ -41,11 +41,10 @@ def read_coco(
         where = f"{location} image {image_id}"
         image = None
         if folder is not None:
-            found = folder.find(*coco_names(image_id, name))
-            if found is None:
+            image = folder.image(*coco_names(image_id, name))
+            if image is None:
                 problems.add(Kind.MISSING_IMAGE, where, f"no {name or image_id!r} in {folder.root}")
                 continue
-            image = ImageRef(found)
         captions = tuple(contents.captions.get(image_id, ()))
         yield where, Example(image_id, image, captions, split, "coco")
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from sightwords.corpus.sources import is_url
+from sightwords.corpus.sources import is_url, listed_image
 from sightwords.errors import CorpusError, require
+from sightwords.types import ImageRef
 
 EXTENSIONS = frozenset(
     ("jpg", "jpeg", "jpe", "jfif", "png", "webp", "avif", "gif", "bmp", "tif", "tiff", "ppm",
@@ -53,6 +54,13 @@ class ImageFolder:
             if found:
                 return found
         return None
+
+    def image(self, *names: str) -> ImageRef | None:
+        """The image that `find` finds; a URL that a name itself is needs the user's consent."""
+        found = self.find(*names)
+        if found is None:
+            return None
+        return listed_image(found) if found in names else ImageRef(found)
 
     @cached_property
     def _by_name(self) -> dict[str, str]:

@@ -128,8 +128,7 @@ def _image(source: str, value: Any, folder: ImageFolder | None) -> ImageRef | No
         return ImageRef(source, path if isinstance(path, str) else None, data)
     if not isinstance(path, str) or not path:
         return None
-    found = (folder or ImageFolder(parent(source))).find(path)
-    return ImageRef(found) if found else None
+    return (folder or ImageFolder(parent(source))).image(path)
 
 
 def _row_id(row: Mapping[str, Any], fields: Fields, image: ImageRef | None) -> str:

@@ -20,7 +20,7 @@ from sightwords.corpus.json_items import walk
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, captions_of, text_of
 from sightwords.corpus.sources import read_text
-from sightwords.types import Example, ImageRef
+from sightwords.types import Example
 
 
 def read_karpathy(
@@ -34,11 +34,10 @@ def read_karpathy(
         names = _names(item)
         image = None
         if folder is not None:
-            found = folder.find(*names)
-            if found is None:
+            image = folder.image(*names)
+            if image is None:
                 problems.add(Kind.MISSING_IMAGE, where, f"no {names[0]!r} in {folder.root}")
                 continue
-            image = ImageRef(found)
         captions = _captions(where, item, problems)
         yield where, Example(_id(item), image, captions, text_of(item.get("split")), dataset)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from sightwords.corpus.problems import Problem, Problems, printable
 from sightwords.corpus.recognise import Options, Part, recognise
 from sightwords.corpus.records import checked
+from sightwords.corpus.sources import listed_image
 from sightwords.errors import CorpusError
 from sightwords.types import Example
 
@@ -29,6 +31,7 @@ class Corpus:
         splits: Sequence[str] = (),
         need_captions: bool = True,
         strict: bool = False,
+        allow_urls: bool = False,
         on_problem: Callable[[Problem], None] | None = None,
     ) -> None:
         self.parts = tuple(parts)
@@ -37,6 +40,7 @@ class Corpus:
         self._splits = frozenset(splits)
         self._need_captions = need_captions
         self._strict = strict
+        self._allow_urls = allow_urls
         self._on_problem = on_problem
 
     def __iter__(self) -> Iterator[Example]:
@@ -52,7 +56,7 @@ class Corpus:
         for example in sound:
             seen[example.split] += 1
             if not self._splits or example.split in self._splits:
-                yield example
+                yield _fetchable(example) if self._allow_urls else example
         if not any(seen[split] for split in self._splits or seen):
             raise CorpusError(self._nothing(seen, problems))
 
@@ -86,6 +90,7 @@ def open_corpus(
     encoding: str = "utf-8",
     need_captions: bool = True,
     strict: bool = False,
+    allow_urls: bool = False,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> Corpus:
     """Open a corpus of any format: a file, a folder, a pattern of shards, a URL, `hf:OWNER/NAME`.
@@ -98,6 +103,7 @@ def open_corpus(
     - `captions`, `image_column`, `id_column`: columns of a manifest or dataset.
     - `encoding`: of text files.
     - `need_captions`: False lets images without captions through.
+    - `allow_urls`: let http and https URLs in a caption file be fetched; otherwise none is.
     - `strict`: the first problem is raised as a CorpusError instead of being noted.
     - `on_problem`: called with each problem as it is met.
 
@@ -136,8 +142,15 @@ def open_corpus(
         splits=wanted,
         need_captions=need_captions,
         strict=strict,
+        allow_urls=allow_urls,
         on_problem=on_problem,
     )
+
+
+def _fetchable(example: Example) -> Example:
+    if example.image is None or example.image.fetch:
+        return example
+    return replace(example, image=listed_image(example.image.location, allow_urls=True))
 
 
 def _listed(names: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sightwords.corpus.folder import ImageFolder
 from sightwords.corpus.problems import Kind, Problems, silent
-from sightwords.types import Example, ImageRef
+from sightwords.types import Example
 
 Located = tuple[str, Example]
 
@@ -82,11 +82,10 @@ def with_images(
         image = None
         if folder is not None:
             name = row.image or row.id
-            location = folder.find(name)
-            if location is None:
+            image = folder.image(name)
+            if image is None:
                 problems.add(Kind.MISSING_IMAGE, row.where, f"no image {name!r} in {folder.root}")
                 continue
-            image = ImageRef(location)
         yield row.where, Example(row.id, image, row.captions, row.split, row.dataset)
 
 

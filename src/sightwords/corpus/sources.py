@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.errors import CorpusError, SightwordsError, require
+from sightwords.images.source import open_source as open_image
 from sightwords.types import ImageRef
 
 # What reading a stream may raise when the file is cut, damaged or unreachable.
@@ -49,6 +50,19 @@ def is_url(location: str) -> bool:
     (True, False, False)
     """
     return _URL.match(location) is not None
+
+
+def listed_image(location: str, *, allow_urls: bool = False) -> ImageRef:
+    """An image that a list names. Whoever wrote the list must not choose what is fetched.
+
+    Where the user allows it, http and https URLs are fetched, but no others: `file://` and its
+    kin would reach what the writer of the list cannot.
+
+    >>> [listed_image(name, allow_urls=True).fetch for name in ("a.jpg", "http://a", "s3://a")]
+    [True, True, False]
+    """
+    plain = location.lower().startswith(("http://", "https://")) and "::" not in location
+    return ImageRef(location, fetch=not is_url(location) or (allow_urls and plain))
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -153,6 +167,8 @@ class _Pieces(io.RawIOBase):
 
 def _open_raw(location: str) -> IO[bytes]:
     """Open unbuffered, with every failure an OSError or one of ours."""
+    if "\0" in location:
+        raise OSError(f"{location!r}: the path holds a null character")
     if not is_url(location):
         return cast("IO[bytes]", Path(location).open("rb", buffering=0))
     fsspec = _fsspec(location)
@@ -166,11 +182,14 @@ def _open_raw(location: str) -> IO[bytes]:
 
 
 def read_bytes(image: ImageRef) -> bytes:
-    """The bytes of an image, wherever they are; OSError when they cannot be had."""
+    """The bytes of an image, wherever they are; OSError or ImageError when they cannot be had."""
     if image.data is not None:
         return image.data
     if image.member is not None:
         raise OSError(f"{image}: a member of a shard is read only while its shard streams past")
+    if is_url(image.location):
+        with open_image(image) as stream:
+            return stream.read()
     with _open_raw(image.location) as raw:
         return raw.read()
 

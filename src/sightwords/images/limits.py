@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sightwords.errors import ConfigError
 
@@ -14,7 +14,7 @@ class ImageLimits:
     """All of them are checked before or while a photo is decoded.
 
     The defaults take JPEGs of 12,000 x 9,000, PNGs and TIFFs of 64 megapixels, HEIC of 36, AVIF of
-    30 and WebP of 16.
+    30, WebP and JPEG 2000 of 15.
 
     >>> ImageLimits(pixels=0)
     Traceback (most recent call last):
@@ -46,3 +46,15 @@ class ImageLimits:
 
 
 DEFAULT_LIMITS = ImageLimits()
+
+MAX_SECONDS = 10.0
+"""For one photo with its caption."""
+
+
+def limits_of(max_seconds: float) -> ImageLimits:
+    """The limits where a photo and its caption may take so long: a fifth is for the caption.
+
+    >>> limits_of(10).seconds
+    8.0
+    """
+    return replace(DEFAULT_LIMITS, seconds=0.8 * max_seconds)

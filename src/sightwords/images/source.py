@@ -11,6 +11,10 @@ import os
 import select
 import stat
 import tarfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -21,6 +25,9 @@ from sightwords.images.limits import DEFAULT_LIMITS, MEGABYTE, ImageLimits
 from sightwords.types import ImageRef
 
 _DIRECTORY = "is a directory; give one image file, or whole folders to: sightwords batch"
+
+DOWNLOAD_BYTES = 64 * MEGABYTE
+"""Of what is fetched from a URL."""
 
 Located = str | os.PathLike[str] | bytes | ImageRef
 
@@ -50,6 +57,7 @@ def open_source(source: Located, limits: ImageLimits = DEFAULT_LIMITS) -> Binary
     if isinstance(source, ImageRef):
         if source.data is not None:
             return io.BytesIO(source.data)
+        _refuse_listed_url(source)
         if source.member is not None:
             return _open_member(source, limits)
         source = source.location
@@ -76,7 +84,7 @@ def path_of(source: object) -> str | None:
 def _open_location(location: str | os.PathLike[str], limits: ImageLimits) -> BinaryIO:
     name = name_of(location)
     if "://" in os.fspath(location):
-        return _open_url(os.fspath(location), name)
+        return io.BytesIO(_download(os.fspath(location), name, limits))
     file = _descriptor(location, name)
     found = os.fstat(file.fileno())
     if stat.S_ISREG(found.st_mode):
@@ -139,11 +147,32 @@ def _descriptor(location: str | os.PathLike[str], name: str) -> BinaryIO:
         raise ImageError(f"{name}: cannot be opened ({one_line(error)}); check the path") from error
 
 
-def _open_url(url: str, name: str) -> BinaryIO:
+def _refuse_listed_url(image: ImageRef) -> None:
+    if image.fetch:
+        return
+    name = name_of(image)
+    if name.lower().startswith(("http://", "https://")):
+        raise ImageError(
+            f"{name}: is a URL in a list, and these are not fetched; if you trust the list, allow "
+            "it with --allow-urls (before training: sightwords data convert --allow-urls)"
+        )
+    raise ImageError(
+        f"{name}: of the URLs in a list only http and https can be fetched, with --allow-urls; "
+        "copy the photo to a folder"
+    )
+
+
+def _download(url: str, name: str, limits: ImageLimits) -> bytes:
+    """The bytes behind a URL, within the limits of size and time."""
     fsspec = require("fsspec", extra="remote", purpose="reading an image from a URL")
-    try:
+    most = min(DOWNLOAD_BYTES, limits.held_bytes)
+
+    def fetch() -> bytes:
         with fsspec.open(url, "rb") as file:
-            return io.BytesIO(file.read())
+            return bytes(file.read(most + 1))
+
+    try:
+        content = _within(limits.seconds, fetch)
     except ImportError as error:  # s3:// and its kin take packages that nothing here asks for
         raise ImageError(
             f"{name}: a package to fetch it with is not installed ({one_line(error)}); that of "
@@ -154,6 +183,28 @@ def _open_url(url: str, name: str) -> BinaryIO:
             f"{name}: cannot be fetched ({type(error).__name__}: {one_line(error)}); "
             "check the address, the network and your access"
         ) from error
+    if len(content) > most:
+        raise ImageError(
+            f"{name}: has more than {most / MEGABYTE:,.0f} MB; download it to a file first"
+        )
+    return content
+
+
+def _within(seconds: float, act: Callable[[], bytes]) -> bytes:
+    """Give up after some time: a server may send a byte now and then for ever."""
+    done: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(act())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return done.result(seconds)
+    except FutureTimeoutError as error:  # of its own class before Python 3.11
+        raise TimeoutError(f"it took more than {seconds:g} seconds") from error
 
 
 def _open_member(ref: ImageRef, limits: ImageLimits) -> BinaryIO:

@@ -22,6 +22,7 @@ from sightwords.language.extend_dense import DenseExtensions
 from sightwords.language.maxent import MaxEnt
 from sightwords.language.mbest import Generation, m_best
 from sightwords.language.paths import Extend
+from sightwords.sealed import Sealed
 from sightwords.types import DetectedWords, MBest
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Generator:
     @classmethod
     def load(
         cls,
-        directory: str | os.PathLike[str],
+        directory: str | os.PathLike[str] | Sealed,
         config: GenerationConfig | None = None,
         *,
         constraints: Constraints | None = None,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.errors import InputError, VocabularyError, require
+from sightwords.errors import BundleError, InputError, VocabularyError, require
 from sightwords.language.arrays import LogBilinear, Shape, Weights, no_bilinear, shape_of
 from sightwords.language.features import (
     MINUS,
@@ -33,6 +33,7 @@ from sightwords.language.features import (
     unpack,
 )
 from sightwords.language.table_file import read_model, write_model
+from sightwords.sealed import Sealed
 from sightwords.text.vocabulary import UNKNOWN, Vocabulary
 
 __all__ = ["LogBilinear", "MaxEnt", "padded_table"]
@@ -255,26 +256,29 @@ class MaxEnt:
         write_model(directory, vocabulary=self.vocabulary, numbers=numbers, arrays=arrays)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> MaxEnt:
-        """Read what `save` wrote; sizes and hash are checked."""
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> MaxEnt:
+        """Read what `save` wrote; sizes, bounds and hash are checked."""
         vocabulary, numbers, arrays = read_model(directory)
         names = [f"bilinear_{name}" for name in ("context", "position", "target")]
-        return cls(
-            vocabulary=vocabulary,
-            order=numbers["order"],
-            distant=numbers["distant"],
-            table=padded_table(arrays["table"], len(vocabulary) + 2),
-            scale=numbers["scale"],
-            unigram=arrays["unigram"].astype(np.float32),
-            end=arrays["end"].astype(np.float32),
-            attribute=numbers["attribute"],
-            score=numbers["score"],
-            follower_offsets=arrays["follower_offsets"].astype(np.int64),
-            follower_ids=arrays["follower_ids"].astype(np.int32),
-            log_bilinear=LogBilinear(*(arrays[name].astype(np.float32) for name in names))
-            if names[0] in arrays
-            else None,
-        )
+        try:
+            return cls(
+                vocabulary=vocabulary,
+                order=numbers["order"],
+                distant=numbers["distant"],
+                table=padded_table(arrays["table"], len(vocabulary) + 2),
+                scale=numbers["scale"],
+                unigram=arrays["unigram"].astype(np.float32),
+                end=arrays["end"].astype(np.float32),
+                attribute=numbers["attribute"],
+                score=numbers["score"],
+                follower_offsets=arrays["follower_offsets"].astype(np.int64),
+                follower_ids=arrays["follower_ids"].astype(np.int32),
+                log_bilinear=LogBilinear(*(arrays[name].astype(np.float32) for name in names))
+                if names[0] in arrays
+                else None,
+            )
+        except InputError as error:
+            raise BundleError(f"{directory}: {error}; copy the directory again") from error
 
 
 def padded_table(
@@ -312,3 +316,32 @@ def _check(model: MaxEnt) -> None:
         )
     if model.order < 1:
         raise InputError(f"language model: order {model.order}; expected at least 1")
+    _check_followers(model)
+    if model.log_bilinear is not None:
+        _check_bilinear(model.log_bilinear, model.order, outcomes)
+
+
+def _check_followers(model: MaxEnt) -> None:
+    """Each word's followers are words, ascending; one list ends where the next one starts."""
+    offsets, ids = model.follower_offsets, model.follower_ids
+    if ids.ndim != 1 or offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        raise InputError(
+            f"language model: follower_offsets do not divide {ids.size} followers into one list "
+            "per word"
+        )
+    if ids.size and not 0 <= ids.min() <= ids.max() < len(model.vocabulary):
+        raise InputError(
+            f"language model: followers {ids.min()} to {ids.max()}; expected words from 0 to "
+            f"{len(model.vocabulary) - 1}"
+        )
+    falls = np.flatnonzero(np.diff(ids) <= 0) + 1
+    if not np.isin(falls, offsets).all():
+        raise InputError("language model: a list of followers is not ascending")
+
+
+def _check_bilinear(vectors: LogBilinear, order: int, outcomes: int) -> None:
+    units = vectors.context.shape[-1:]
+    expected = ((outcomes + 1, *units), (order - 1, *units), (outcomes, *units))
+    found = tuple(array.shape for array in vectors)
+    if found != expected:
+        raise InputError(f"language model: vectors of shapes {found}; expected {expected}")

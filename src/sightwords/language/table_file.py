@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.errors import BundleError
-from sightwords.files import DAMAGED_ZIP, atomic_path, write_text
+from sightwords.errors import BundleError, VocabularyError
+from sightwords.files import atomic_path, write_text
 from sightwords.language.features import HASH_NAME
+from sightwords.npz import load_npz
+from sightwords.sealed import Sealed, folder_of, read_bytes
+from sightwords.strict_json import Reader, loads
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 
@@ -29,15 +32,21 @@ VOCABULARY_NAME = "vocabulary.json"
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_NUMBERS: dict[str, type] = {
-    "order": int,
-    "distant": bool,
-    "table_bits": int,
-    "scale": float,
-    "attribute": float,
-    "score": float,
-    "words": int,
+MOST_BITS = 30
+LARGEST_ORDER = 8
+LARGEST_WEIGHT = 1e6
+"""Of the model, as a number; scores are sums of a few dozen of them."""
+LARGEST_HEADER_BYTES = 1 << 20
+
+_WEIGHTS, _PLACES = "f", "iu"
+_ARRAYS = {
+    "unigram": _WEIGHTS,
+    "end": _WEIGHTS,
+    "follower_offsets": _PLACES,
+    "follower_ids": _PLACES,
 }
+"""Beside `table`; the kinds of their numbers, as NumPy calls them."""
+_BILINEAR = {f"bilinear_{name}": _WEIGHTS for name in ("context", "position", "target")}
 
 
 def write_model(
@@ -59,12 +68,15 @@ def write_model(
 
 
 def read_model(
-    directory: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | Sealed,
 ) -> tuple[Vocabulary, dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """The vocabulary, the header's numbers and the arrays, checked against each other."""
-    folder = Path(directory)
+    folder = folder_of(directory)
     header = _read_header(folder / HEADER_NAME)
-    vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
+    try:
+        vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
+    except VocabularyError as error:
+        raise BundleError(str(error)) from error
     arrays = _read_arrays(folder / ARRAYS_NAME)
     if header["words"] != len(vocabulary):
         raise BundleError(
@@ -80,9 +92,9 @@ def read_model(
     return vocabulary, header, arrays
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+def _read_header(path: Path | Sealed) -> dict[str, Any]:
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        header = loads(read_bytes(path, limit=LARGEST_HEADER_BYTES))
     except OSError as error:
         raise BundleError(
             f"{path}: cannot be read ({error.strerror}); a language model directory holds "
@@ -94,31 +106,68 @@ def _read_header(path: Path) -> dict[str, Any]:
         raise BundleError(f"{path}: is not the header of a language model; expected {FORMAT!r}")
     if header.get("version") != VERSION:
         raise BundleError(
-            f"{path}: is of version {header.get('version')}, this sightwords reads {VERSION}; "
-            "upgrade with: pip install --upgrade sightwords"
+            f"{path}: is of version {header.get('version')!r:.60}, this sightwords reads "
+            f"{VERSION}; upgrade with: pip install --upgrade sightwords"
         )
     if header.get("hash") != HASH_NAME:
         raise BundleError(
-            f"{path}: its weights were hashed by {header.get('hash')!r}, this sightwords uses "
+            f"{path}: its weights were hashed by {header.get('hash')!r:.60}, this sightwords uses "
             f"{HASH_NAME!r}; train the model again, or use the release that wrote it"
         )
-    for name, kind in _NUMBERS.items():
-        if type(header.get(name)) is not kind:
-            raise BundleError(
-                f"{path}: {name} is {header.get(name)!r}; expected a value of type {kind.__name__}"
-            )
-    return header
+    return _numbers(Reader(str(path), header))
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _numbers(reader: Reader) -> dict[str, Any]:
+    scale = reader.take("scale", float)
+    if not 0 < scale <= LARGEST_WEIGHT:
+        raise BundleError(f"{reader.where}: scale is {scale}; expected a number above 0")
+    return {
+        "order": reader.count("order", LARGEST_ORDER),
+        "distant": reader.take("distant", bool),
+        "table_bits": reader.count("table_bits", MOST_BITS),
+        "scale": scale,
+        **{
+            name: reader.between(name, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+            for name in ("attribute", "score")
+        },
+        "words": reader.count("words"),
+    }
+
+
+def _read_arrays(path: Path | Sealed) -> dict[str, npt.NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = load_npz(read_bytes(path))
     except FileNotFoundError as error:
         raise BundleError(f"{path}: no such file; copy the whole directory again") from error
-    except (OSError, *DAMAGED_ZIP) as error:
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read ({error.strerror}); copy it again") from error
+    except ValueError as error:
         raise BundleError(f"{path}: is damaged ({error}); copy it again") from error
-    missing = {"table", "unigram", "end", "follower_offsets", "follower_ids"} - set(arrays)
-    if missing:
+    wanted = _ARRAYS | (_BILINEAR if _BILINEAR.keys() & arrays.keys() else {})
+    if missing := {"table", *wanted} - arrays.keys():
         raise BundleError(f"{path}: lacks the array {min(missing)!r}; copy it again")
+    if unknown := arrays.keys() - {"table", *wanted}:
+        raise BundleError(f"{path}: holds the array {min(unknown)!r:.60}, which nobody reads")
+    table = arrays["table"]
+    if table.dtype not in (np.float32, np.int8):
+        raise BundleError(f"{path}: table is of {table.dtype}; expected float32 or int8")
+    for name, kinds in wanted.items():
+        if arrays[name].dtype.kind not in kinds:
+            expected = "floating-point" if kinds == _WEIGHTS else "whole"
+            raise BundleError(
+                f"{path}: {name} is of {arrays[name].dtype}; expected {expected} numbers"
+            )
+    for name in ("table", *wanted):
+        _refuse_huge(arrays[name], f"{path}: {name}")
     return arrays
+
+
+def _refuse_huge(array: npt.NDArray[Any], where: str) -> None:
+    """NaN, infinity and weights that make sums overflow."""
+    if array.dtype.kind != "f" or not array.size:
+        return
+    # A NaN is the least and the largest of its array, and within no bounds.
+    if not (array.min() >= -LARGEST_WEIGHT and array.max() <= LARGEST_WEIGHT):
+        raise BundleError(
+            f"{where} holds NaN, infinity or weights beyond {LARGEST_WEIGHT:g}; copy it again"
+        )

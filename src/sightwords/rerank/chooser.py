@@ -12,7 +12,6 @@ import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from sightwords.errors import BundleError, InputError
 from sightwords.rerank.confidence import CONFIDENCE_NAME, Confidence, confidence_features
 from sightwords.rerank.features import DOUBT, candidates_of
 from sightwords.rerank.linear import Given, Ints, Ranker, Ranking
+from sightwords.sealed import Sealed, folder_of
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import (
@@ -82,13 +82,17 @@ class Chooser:
 
     @classmethod
     def load(
-        cls, directory: str | os.PathLike[str], *, threads: int | None = None, n_best: int = 5
+        cls,
+        directory: str | os.PathLike[str] | Sealed,
+        *,
+        threads: int | None = None,
+        n_best: int = 5,
     ) -> Chooser:
         """Load the re-ranking of a bundle's directory; models that no weight asks for stay out."""
         from sightwords.rerank.dmsm import Dmsm
         from sightwords.rerank.grounded import Grounded
 
-        folder = Path(directory)
+        folder = folder_of(directory)
         ranker = Ranker.load(folder / "rerank")
         words = folder / "words" / "vocabulary.json"
         spoken = folder / "language" / "vocabulary.json"

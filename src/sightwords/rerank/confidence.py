@@ -12,7 +12,6 @@ threshold against the image's own captions: `confidence.json` says which.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,8 +25,9 @@ from sightwords.errors import BundleError
 from sightwords.files import write_text
 from sightwords.rerank.features import Candidates
 from sightwords.rerank.linear import Ranking
+from sightwords.sealed import Sealed, folder_of
+from sightwords.strict_json import Reader
 from sightwords.types import FloatArray
-from sightwords.words.strict_json import Reader
 
 FORMAT = 1
 CONFIDENCE_NAME = "confidence.json"
@@ -39,6 +39,7 @@ PASSED_ON = (
 SHARPNESS = 4.0
 """Scores deviate by 1 within a list; times this, their softmax shares the lead among the best."""
 STRANGENESS = "strangeness"
+LEAST_SCALE = 1e-12
 SHRINK = 0.1
 """What is added to variances, in shares of their mean: there are few images of nothing."""
 USUAL = 0.98
@@ -131,13 +132,19 @@ class Confidence:
         `image` (D,) is the token by which the detector's network describes the whole image.
         """
         if self.familiar is not None and image is not None:
+            if image.shape != self.familiar.direction.shape:
+                raise BundleError(
+                    f"{CONFIDENCE_NAME} knows image features of shape "
+                    f"{self.familiar.direction.shape}, the detector gives {image.shape}; fit it "
+                    "again for this detector: sightwords train mert"
+                )
             strange = self.familiar.strangeness(image[None])
             features = {**features, STRANGENESS: float(strange[0])}
         missing = [name for name in self.names if name not in features]
         if missing:
             raise BundleError(
                 f"{CONFIDENCE_NAME} asks for {missing[0]!r}, which the re-ranker does not compute; "
-                "fit it anew for these weights: sightwords train mert"
+                "fit it again for these weights: sightwords train mert"
             )
         row = np.array([[features[name] for name in self.names]])
         return float(self.probabilities(row)[0])
@@ -172,9 +179,9 @@ class Confidence:
         return path
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Confidence:
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> Confidence:
         """Read `confidence.json`."""
-        path = Path(directory) / CONFIDENCE_NAME
+        path = folder_of(directory) / CONFIDENCE_NAME
         if not path.is_file():
             raise BundleError(f"{path}: no such file; sightwords train mert makes it")
         reader = Reader.open(path, newest=FORMAT)
@@ -203,13 +210,15 @@ def standardised(
 
 def _familiar(reader: Reader) -> Familiar:
     direction = reader.take("direction", list)
-    if not direction or not all(type(v) in (int, float) and math.isfinite(v) for v in direction):
+    if not direction or not all(type(v) in (int, float) and abs(v) < 1e9 for v in direction):
         raise BundleError(f"{reader.where}: direction is not a list of numbers; copy it again")
     return Familiar(np.array(direction, dtype=np.float64), reader.take("limit", float))
 
 
 def _three(reader: Reader, name: str) -> tuple[float, float, float]:
     mean, scale, weight = reader.three(name)
-    if not (math.isfinite(mean + scale + weight) and scale > 0):
-        raise BundleError(f"{reader.where}: {name} is {(mean, scale, weight)}; expected numbers")
+    if scale < LEAST_SCALE:
+        raise BundleError(
+            f"{reader.where}: {name!r:.60} has a scale of {scale}; expected at least {LEAST_SCALE}"
+        )
     return mean, scale, weight

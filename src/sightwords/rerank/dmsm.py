@@ -23,11 +23,12 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.runtime import Network
+from sightwords.sealed import Sealed, folder_of
+from sightwords.strict_json import Reader
 from sightwords.text.ptb import TOKENIZER
 from sightwords.text.trigrams import TrigramIndex, letter_trigrams
 from sightwords.types import FloatArray
 from sightwords.words.artefact import sha256_of
-from sightwords.words.strict_json import Reader
 
 IntArray = npt.NDArray[np.int32]
 
@@ -35,6 +36,8 @@ FORMAT = 1
 DMSM_NAME = "dmsm.json"
 IMAGE_NAME = "image.onnx"
 TEXT_NAME = "text.onnx"
+MOST_WORDS_SEEN = 99
+"""By the convolution at a time; three in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,11 @@ class Dmsm:
         _check_shape(text, text.outputs, "vector", (None, semantic_units))
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, threads: int | None = None) -> Dmsm:
+    def load(
+        cls, directory: str | os.PathLike[str] | Sealed, *, threads: int | None = None
+    ) -> Dmsm:
         """Read and verify a directory that `train.dmsm_export` wrote."""
-        folder = Path(directory)
+        folder = folder_of(directory)
         if not (folder / DMSM_NAME).is_file():
             raise BundleError(
                 f"{folder}: holds no {DMSM_NAME}; expected a directory with {DMSM_NAME}, "
@@ -137,11 +142,11 @@ class Dmsm:
         tokenizer = reader.take("tokenizer", str)
         if tokenizer != TOKENIZER:
             raise BundleError(
-                f"{reader.where}: tokenizer is {tokenizer!r}, this sightwords has {TOKENIZER!r}; "
-                "train the model again"
+                f"{reader.where}: tokenizer is {tokenizer!r:.60}, this sightwords has "
+                f"{TOKENIZER!r}; train the model again"
             )
         networks = [
-            _network(folder / name, reader.take(key, str), threads)
+            _network(folder / name, reader.sha256(key), threads)
             for name, key in ((IMAGE_NAME, "image_sha256"), (TEXT_NAME, "text_sha256"))
         ]
         return cls(
@@ -226,12 +231,13 @@ def _index(reader: Reader) -> TextIndex:
     if not all(isinstance(w, str) for w in (*words, *trigrams)):
         raise BundleError(f"{reader.where}: words and trigrams are not all text; copy it again")
     try:
-        return TextIndex(tuple(words), TrigramIndex(tuple(trigrams)), reader.count("word_window"))
+        window = reader.count("word_window", MOST_WORDS_SEEN)
+        return TextIndex(tuple(words), TrigramIndex(tuple(trigrams)), window)
     except VocabularyError as error:
         raise BundleError(f"{reader.where}: {error}") from error
 
 
-def _network(path: Path, expected: str, threads: int | None) -> Network:
+def _network(path: Path | Sealed, expected: str, threads: int | None) -> Network:
     if not path.is_file():
         raise BundleError(f"{path}: no such file; {DMSM_NAME} beside it asks for it: copy both")
     if (found := sha256_of(path)) != expected:

@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,12 @@ from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.files import write_text
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.runtime import Network
+from sightwords.sealed import Sealed, folder_of
+from sightwords.strict_json import Reader
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import DetectedWords, FloatArray
 from sightwords.words.artefact import sha256_of
-from sightwords.words.strict_json import Reader
 
 FORMAT = 1
 GROUNDED_NAME = "grounded.json"
@@ -42,6 +44,7 @@ VOCABULARY_NAME = "vocabulary.json"
 SENTENCES_A_PASS = 128
 """More are read in several passes: attention takes the square of the nodes in time and memory."""
 
+P = TypeVar("P", Path, Sealed, Path | Sealed)
 Words = DetectedWords | Mapping[str, float]
 Shown = tuple[npt.NDArray[np.int64], FloatArray]
 """Ids and probabilities of the words shown."""
@@ -80,17 +83,17 @@ class GroundedSpec:
         return sealed
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> GroundedSpec:
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> GroundedSpec:
         """Read and check `grounded.json` and the sums of the files beside it."""
-        folder = Path(directory)
+        folder = folder_of(directory)
         reader = Reader.open(_present(folder / GROUNDED_NAME), newest=FORMAT)
         counts = ("tokens", "features", "vocabulary", "words", "maximum_length")
         spec = cls(
             **{name: reader.count(name) for name in counts},
-            word_threshold=reader.take("word_threshold", float),
-            length_power=reader.take("length_power", float),
-            vocabulary_sha256=reader.take("vocabulary_sha256", str),
-            network_sha256=reader.take("network_sha256", str),
+            word_threshold=reader.between("word_threshold", 0, 1),
+            length_power=reader.between("length_power", -4, 4),
+            vocabulary_sha256=reader.sha256("vocabulary_sha256"),
+            network_sha256=reader.sha256("network_sha256"),
         )
         _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256)
         _compare_sum(folder / NETWORK_NAME, spec.network_sha256)
@@ -123,9 +126,11 @@ class Grounded:
     network: Network
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, threads: int | None = None) -> Grounded:
+    def load(
+        cls, directory: str | os.PathLike[str] | Sealed, *, threads: int | None = None
+    ) -> Grounded:
         """Read a directory; what does not belong together is refused by name."""
-        folder = Path(directory)
+        folder = folder_of(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; expected a grounded model")
         spec = GroundedSpec.load(folder)
@@ -233,7 +238,7 @@ def shown_words(
     return every[order], values[order]
 
 
-def _present(path: Path) -> Path:
+def _present(path: P) -> P:
     if not path.is_file():
         raise BundleError(
             f"{path}: no such file; a grounded model's directory holds {GROUNDED_NAME}, "
@@ -242,7 +247,7 @@ def _present(path: Path) -> Path:
     return path
 
 
-def _compare_sum(path: Path, expected: str) -> None:
+def _compare_sum(path: Path | Sealed, expected: str) -> None:
     found = sha256_of(_present(path))
     if found != expected:
         raise BundleError(

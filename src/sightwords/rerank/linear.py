@@ -11,7 +11,6 @@ features that are too dear for all of them, such as the grounded model's.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +22,15 @@ import numpy.typing as npt
 from sightwords.errors import BundleError
 from sightwords.files import write_text
 from sightwords.rerank.features import NAMES, Candidates, sentence_features
+from sightwords.sealed import Sealed, folder_of
+from sightwords.strict_json import Reader
 from sightwords.types import FloatArray
-from sightwords.words.strict_json import Reader
 
 FORMAT = 1
 WEIGHTS_NAME = "weights.json"
 SHORTLIST = 64
+MOST_SHORTLISTED = 2000
+LARGEST_WEIGHT = 1e6
 
 Ints = npt.NDArray[np.int64]
 Given = Mapping[str, Callable[[Ints], npt.ArrayLike]]
@@ -129,9 +131,9 @@ class Ranker:
         return path
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str]) -> Ranker:
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> Ranker:
         """Read `weights.json`."""
-        path = Path(directory) / WEIGHTS_NAME
+        path = folder_of(directory) / WEIGHTS_NAME
         if not path.is_file():
             raise BundleError(f"{path}: no such file; sightwords train mert makes it")
         reader = Reader.open(path, newest=FORMAT)
@@ -141,7 +143,7 @@ class Ranker:
         values = reader.take("values", dict)
         return cls(
             tuple(_stage(Reader(f"{path}: stages[{i}]", s)) for i, s in enumerate(stages)),
-            reader.count("shortlist"),
+            reader.count("shortlist", MOST_SHORTLISTED),
             reader.take("objective", str),
             {name: dict(of) for name, of in values.items() if isinstance(of, dict)},
         )
@@ -151,9 +153,10 @@ def _stage(reader: Reader) -> Stage:
     weights = reader.table("features")
     found = {name: weights.take(name, float) for name in weights.values}
     for name, weight in found.items():
-        if name not in NAMES or not math.isfinite(weight):
+        if name not in NAMES or abs(weight) > LARGEST_WEIGHT:
             raise BundleError(
-                f"{weights.where}: {name} = {weight}; expected finite weights of {', '.join(NAMES)}"
+                f"{weights.where}: {name:.60} = {weight}; expected finite weights of "
+                f"{', '.join(NAMES)}"
             )
     if not found:
         raise BundleError(f"{weights.where} is empty; expected at least one feature")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from sightwords.errors import VocabularyError
 from sightwords.files import write_text
+from sightwords.sealed import Sealed, read_bytes
+from sightwords.strict_json import CONTROL, LARGEST_BYTES, loads
 from sightwords.text.ptb import TOKENIZER
 from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
 
 FORMAT = "sightwords-vocabulary"
 VERSION = 1
+LONGEST_WORD = 1000
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
@@ -21,10 +23,10 @@ def save_vocabulary(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> Non
     write_text(path, to_json(vocabulary))
 
 
-def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+def load_vocabulary(path: str | os.PathLike[str] | Sealed) -> Vocabulary:
     """Read what `save_vocabulary` wrote."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_bytes(path, limit=LARGEST_BYTES).decode("utf-8")
     except OSError as error:
         raise VocabularyError(
             f"{path}: cannot be read ({error.strerror}); check the path"
@@ -78,7 +80,7 @@ def _language(vocabulary: Vocabulary) -> str:
 def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
     """The vocabulary in a file's text; `name` is what messages call the file."""
     try:
-        content = json.loads(text)
+        content = loads(text)
     except ValueError as error:
         raise VocabularyError(f"{name}: not JSON ({error}); give a vocabulary file") from error
     _check_header(content, name)
@@ -95,8 +97,11 @@ def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
             "[word, count, part of speech], the same for all"
         )
     for row in rows:
-        if not (isinstance(row[0], str) and _is_count(row[1]) and isinstance(row[-1], int | str)):
-            raise VocabularyError(f"{name}: {row!r}; expected [word, count] or [word, count, tag]")
+        tagged = len(row) == 2 or isinstance(row[2], str)
+        if not (isinstance(row[0], str) and _is_count(row[1]) and tagged):
+            raise VocabularyError(
+                f"{name}: {row!r:.80}; expected [word, count] or [word, count, tag]"
+            )
     pos = tuple(row[2] for row in rows) if widths == {3} else None
     closed, written = content.get("closed_class", CLOSED_CLASS), content.get("written", {})
     if (
@@ -108,6 +113,7 @@ def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
             f"{name}: 'closed_class' is no list of words, or 'written' no object of them; "
             "build the vocabulary again"
         )
+    _refuse_control([*(row[0] for row in rows), *closed, *written, *written.values()], name)
     try:
         return Vocabulary(
             tuple(r[0] for r in rows), tuple(r[1] for r in rows), total, pos, tuple(closed), written
@@ -124,10 +130,20 @@ def _check_header(content: Any, name: str) -> None:
     for key, expected in (("version", VERSION), ("tokenizer", TOKENIZER)):
         if content.get(key) != expected:
             raise VocabularyError(
-                f"{name}: {key} {content.get(key)!r}, but this sightwords reads {expected!r}; "
+                f"{name}: {key} {content.get(key)!r:.60}, but this sightwords reads {expected!r}; "
                 "build the vocabulary again, or use the version that wrote it"
             )
 
 
+def _refuse_control(words: list[str], name: str) -> None:
+    """Words are printed and written everywhere: no line ends or control characters."""
+    for word in words:
+        if len(word) > LONGEST_WORD or CONTROL.search(word):
+            raise VocabularyError(
+                f"{name}: {word!r:.60} is not a word; expected up to {LONGEST_WORD} letters "
+                "without control characters"
+            )
+
+
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int and abs(value) < 1 << 62

@@ -13,6 +13,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.all_split import Figures, Split, Work, learning_examples
 from sightwords.train.image_features import ImageFeatures
+from sightwords.train.integrity import is_whole, summed_path
 from sightwords.train.language_data import read_detections
 from sightwords.train.list_metrics import measure, references_of
 from sightwords.train.lists import Lists
@@ -68,7 +69,7 @@ def grounded_stage(job: Work) -> Figures:
 def _training_lists(job: Work) -> Lists:
     """M-best lists of training images, with the words of detectors that did not train on them."""
     path = job.folder / "lists.npz"
-    if path.exists():  # a stopped run made them
+    if is_whole(path):  # a stopped run made them
         return Lists.load(path)
     config, language = job.recipe.config, job.inputs["language"] / "language"
     found = read_detections(job.inputs["detections"] / "top-words.npz", threshold=KEPT_PROB)
@@ -89,5 +90,6 @@ def _training_lists(job: Work) -> Lists:
         progress=lambda done, total: job.say(done, total, "lists"),
     )
     lists = lists.best(LIST_SENTENCES, lists.per_word)
-    lists.save(path)
+    with summed_path(path) as temporary:
+        lists.save(temporary)
     return lists

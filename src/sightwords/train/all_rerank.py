@@ -42,7 +42,7 @@ ENOUGH_FOR_HALVES = 400
 
 def dmsm_stage(job: Work) -> Figures:
     """Train the similarity of images and sentences; writes dmsm/."""
-    from sightwords.train.dmsm import train_dmsm
+    from sightwords.train.dmsm import CHECKPOINT_NAME, train_dmsm
     from sightwords.train.dmsm_export import export_dmsm
 
     split = Split.load(job.inputs["vocabulary"])
@@ -58,6 +58,7 @@ def dmsm_stage(job: Work) -> Figures:
         progress=lambda report: job.say(report.step, report.steps, "steps"),
     )
     export = export_dmsm(network, job.folder / "dmsm")
+    (job.folder / CHECKPOINT_NAME).unlink(missing_ok=True)
     return {"images": len(data.features), "captions": len(data), "bytes": export.bytes}
 
 

@@ -1,4 +1,7 @@
-"""Checkpoints of training in torch: whole or not at all, and only for the run they are of."""
+"""Checkpoints of training in torch: whole or not at all, and only for the run they are of.
+
+Each ends with its own sum; `integrity.is_whole` looks at it before one is loaded.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import torch
 
 from sightwords.errors import ConfigError
-from sightwords.files import atomic_path
+from sightwords.train.integrity import summed_path
 from sightwords.words.artefact import sha256_of
 
 
@@ -32,7 +35,7 @@ def weights_sum(weights: str | None) -> str:
 
 def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any], *, identity: str) -> None:
     """Write the state of a run; `identity` tells it from runs of other settings or data."""
-    with atomic_path(path) as temporary:
+    with summed_path(path) as temporary:
         torch.save({"identity": identity, **state}, temporary)
 
 

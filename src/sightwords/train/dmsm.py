@@ -30,6 +30,7 @@ from sightwords.train.dmsm_data import DmsmData
 from sightwords.train.dmsm_loss import dmsm_loss, list_loss
 from sightwords.train.dmsm_network import DmsmNetwork
 from sightwords.train.draws import draws_for, rand_rows
+from sightwords.train.integrity import is_whole
 from sightwords.train.loop import precision
 from sightwords.train.processes import (
     check_same_step,
@@ -73,7 +74,7 @@ def train_dmsm(
     """Train from nothing, or from the checkpoint in `folder`; returns the weights to keep."""
     loop = DmsmLoop(data, config, device=device)
     checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and is_whole(checkpoint):
         loop.restore(checkpoint)
     started, first = perf_counter(), loop.step
     saved = started

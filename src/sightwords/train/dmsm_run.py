@@ -19,6 +19,7 @@ from sightwords.train.dmsm_data import dmsm_data
 from sightwords.train.dmsm_export import WEIGHTS_NAME, DmsmExport, export_dmsm, save_dmsm
 from sightwords.train.dmsm_vectors import evaluate_network
 from sightwords.train.image_features import ImageFeatures, detector_features, merged
+from sightwords.train.integrity import is_whole, summed_path
 from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.sources import source_key
 from sightwords.words.detector import Detector
@@ -94,6 +95,8 @@ def computed_features(
     loaded = Detector.load(detector, threads=threads, calibrated=False)
     key = f"{source_key(sources)}|{loaded.spec.network_sha256}"
     path = cache / f"features-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
-    if not path.exists():
-        detector_features(loaded, open_corpus(sources), progress=progress).features.save(path)
+    if not is_whole(path):
+        found = detector_features(loaded, open_corpus(sources), progress=progress).features
+        with summed_path(path) as temporary:
+            found.save(temporary)
     return ImageFeatures.load(path)

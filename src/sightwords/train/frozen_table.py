@@ -6,22 +6,23 @@ Stage: input of `frozen` training (section 3.1). 110 kB an image of 144 regions 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import CorpusError, ImageError, InputError
-from sightwords.files import atomic_path, write_text
+from sightwords.files import atomic_path
 from sightwords.images import decode
 from sightwords.parallel import ordered_map
 from sightwords.runtime import Network
 from sightwords.train.graft import LOGITS, REGIONS, open_model, with_regions
+from sightwords.train.integrity import damage, read_sealed, sums_of, write_sealed
 from sightwords.types import Example, FloatArray
 from sightwords.words.artefact import NETWORK_NAME, DetectorSpec
 
@@ -84,9 +85,11 @@ def region_table(
         raise InputError(f"{base}: judges images as a whole; give a detector with regions")
     name = hashlib.sha256(f"{key}|{spec.network_sha256}".encode()).hexdigest()[:16]
     folder = Path(cache) / f"regions-{name}"
-    if not (folder / "index.json").exists():
+    index = _whole_index(folder)
+    if index is None:
         _fill(folder, Path(base), spec, examples(), threads=threads, progress=progress)
-    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        index = read_sealed(folder / "index.json")
+        assert index is not None
     with np.load(folder / "head.npz", allow_pickle=False) as head:
         weight, bias = head["weight"], head["bias"]
     shape = (len(index["ids"]), spec.grid.rows * spec.grid.columns, len(weight))
@@ -97,6 +100,18 @@ def region_table(
         weight,
         bias,
     )
+
+
+def _whole_index(folder: Path) -> dict[str, Any] | None:
+    """The index of a table that is finished and not damaged; None where it has to be made."""
+    if not (folder / "index.json").exists():
+        return None
+    index = read_sealed(folder / "index.json")
+    problem = None if index is None else damage(folder, index["files"])
+    if problem is not None:
+        log.warning("damaged: %s; the table is made again", problem)
+        return None
+    return index
 
 
 def _fill(
@@ -113,6 +128,7 @@ def _fill(
     kept: list[Example] = []
     shown: list[tuple[FloatArray, FloatArray]] = []
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "index.json").unlink(missing_ok=True)
 
     def prepared(example: Example) -> FloatArray | ImageError:
         assert example.image is not None
@@ -142,8 +158,12 @@ def _fill(
     )
     with atomic_path(folder / "head.npz") as temporary, temporary.open("wb") as stream:
         np.savez(stream, weight=weight, bias=bias)
-    index = {"ids": [e.id for e in kept], "captions": [list(e.captions) for e in kept]}
-    write_text(folder / "index.json", json.dumps(index, ensure_ascii=False))
+    index = {
+        "ids": [e.id for e in kept],
+        "captions": [list(e.captions) for e in kept],
+        "files": sums_of(folder, ["head.npz", "regions.raw"]),
+    }
+    write_sealed(folder / "index.json", index)
 
 
 def old_head(regions: FloatArray, logits: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
@@ -25,6 +24,7 @@ from sightwords.settings import to_toml
 from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.grounded_data import Images, Sentences
 from sightwords.train.grounded_network import GroundedNetwork
+from sightwords.train.integrity import is_whole
 from sightwords.train.loop import precision
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Run:
 
     def restore(self, path: str | os.PathLike[str] | None) -> None:
         """Go on from a checkpoint of the same run, if there is one."""
-        if path is None or not Path(path).exists():
+        if path is None or not is_whole(path):
             return
         state = load_checkpoint(
             path, identity=self.identity, device=self.device, differs="settings or sentences"
@@ -185,7 +185,7 @@ class Run:
         self.averaged.load_state_dict(state["averaged"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
-        self.start = perf_counter() - state.get("seconds", 0.0)  # the budget is of the whole run
+        self.start = perf_counter() - state["seconds"]  # the budget is of the whole run
         log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 

@@ -1,14 +1,14 @@
 """Decoded images of a stream, kept on a disk of this machine for the next epoch.
 
-    DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, sum
+    DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, two sums
                     marks-BOOT.raw    byte n: 1 once record n is whole
 
 All processes of a machine share them without locks: whoever decodes image n writes the same record
-n, and marks it afterwards. The sum is of the image as it is encoded: shards may be replaced, and of
-remote ones KEY has the names alone. A run that is killed finds its marks again. After the machine
-itself went down they would be worth nothing, since a disk keeps what it was given in no certain
-order: so marks belong to one boot of the machine, and the next one decodes anew, into a file that
-it empties first.
+n, and marks it afterwards. One sum is of the image as it is encoded: shards may be replaced, and of
+remote ones KEY has the names alone. The other is of the pixels and the size: a disk may change
+them. A run that is killed finds its marks again. After the machine itself went down they would be
+worth nothing, since a disk keeps what it was given in no certain order: so marks belong to one boot
+of the machine, and the next one decodes again, into a file that it empties first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SPARE_SHARE = 0.1
 """Of the disk's space, which is left to others."""
 LOOK_EVERY = 64
 """So many images are written before the space is looked at again."""
-HEAD = np.dtype([("size", "<i4", 2), ("sum", "<u8")])
+HEAD = np.dtype([("size", "<i4", 2), ("sum", "<u8"), ("pixels", "<u4")])
 
 
 class Kept:
@@ -80,21 +80,26 @@ class Kept:
             return None
         width, height = self._head["size"][0].tolist()
         whole = read == self._record and int(self._head["sum"][0]) == _sum(example)
-        return (self._pixels, (width, height)) if whole else None
+        if not whole:
+            return None
+        if int(self._head["pixels"][0]) != _pixels_sum(self._pixels, (width, height)):
+            log.warning("%s: record %d is damaged; decoded again", self._pixels_path, number)
+            return None
+        return self._pixels, (width, height)
 
     def put(self, number: int, example: Example, found: Canvas) -> None:
         """Keep an image, unless the disk is nearly full."""
         if not self._has_room:
             return
-        pixels, size = found
-        head = np.array([(size, _sum(example))], dtype=HEAD)
+        pixels, size = np.ascontiguousarray(found[0]), found[1]
+        head = np.array([(size, _sum(example), _pixels_sum(pixels, size))], dtype=HEAD)
         self._marks[number] = 0  # another image may have stood here
         try:
             if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
                 return self._end("has but a tenth of its space left")
             written = os.pwritev(
                 self._file.fileno(),
-                [np.ascontiguousarray(pixels).data, head.data],
+                [pixels.data, head.data],
                 number * self._record,
             )
         except OSError as error:
@@ -147,6 +152,11 @@ def _sum(example: Example) -> int:
     """64 bits: half of them of the image's id, half of its bytes."""
     data = example.image.data if example.image is not None else None
     return id_hash(example.id) >> 32 << 32 | zlib.crc32(data or b"")
+
+
+def _pixels_sum(pixels: Pixels, size: tuple[int, int]) -> int:
+    """32 bits of a record's pixels and of the image's size on the canvas."""
+    return zlib.crc32(pixels.data, zlib.crc32(repr(tuple(size)).encode("ascii")))
 
 
 def _boot() -> str:

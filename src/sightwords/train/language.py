@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from sightwords.errors import ConfigError, CorpusError, require
 from sightwords.language.maxent import MaxEnt
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.integrity import is_whole
 from sightwords.train.language_counts import Counted, count, merged
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences
 from sightwords.train.language_draws import noise_rows, smoothed
@@ -167,7 +167,7 @@ def _start(
     *,
     start: MaxEnt | None,
 ) -> tuple[State, int]:
-    if checkpoint is None or not Path(checkpoint).exists():
+    if checkpoint is None or not is_whole(checkpoint):
         log_noise = np.log(smoothed(counts, power=config.noise_power))
         state = new_state(log_noise.astype(np.float32), config)
         return (state if start is None else with_weights(state, start)), 0

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError
-from sightwords.files import DAMAGED_ZIP, atomic_path
+from sightwords.files import DAMAGED_ZIP
 from sightwords.language.arrays import LogBilinear, Shape, shape_of
 from sightwords.language.features import FloatArray, IntArray
 from sightwords.language.maxent import MaxEnt, padded_table
 from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.integrity import summed_path
 
 _CELLS = ("table", "unigram", "end", "scalars", "context_squares", "target_squares")
 _VECTORS = ("context", "position", "target")
@@ -161,7 +162,7 @@ def followers_of(pairs: npt.NDArray[np.int64], size: int) -> tuple[npt.NDArray[n
 
 def save_state(path: str | os.PathLike[str], state: State, epoch: int, identity: str) -> None:
     """Write a checkpoint, whole or not at all."""
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+    with summed_path(path) as temporary, temporary.open("wb") as stream:
         np.savez(
             stream,
             allow_pickle=False,

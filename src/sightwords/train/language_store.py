@@ -9,7 +9,6 @@ Training then reads a block at a time, so that memory does not grow with the tex
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import multiprocessing
 import os
@@ -25,11 +24,19 @@ import numpy as np
 
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError, ExternalToolError
-from sightwords.files import DAMAGED_ZIP, atomic_path, write_text
+from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.text.vocabulary import Vocabulary, WordCounts
+from sightwords.train.integrity import (
+    is_whole,
+    read_sealed,
+    remove_partials,
+    summed_path,
+    write_sealed,
+)
 from sightwords.train.language_counts import Counted, count, merged
 from sightwords.train.language_data import NO_SETS, AttributeSets, Sentences, encode_blocks, joined
 from sightwords.types import Example
+from sightwords.words.artefact import sha256_of
 
 log = logging.getLogger(__name__)
 Examples = Callable[[], Iterable[Example]]
@@ -139,7 +146,7 @@ def store_text(
     kinds = zip(corpora, cuts, (True, False), strict=True)
     tasks = [(part, seen) for some, cut, seen in kinds for part in parts_of(some, cut)]
     ends = [place / f"part-{number:05d}.npz" for number in range(len(tasks))]
-    todo = {n: (*task, ends[n]) for n, task in enumerate(tasks) if not ends[n].exists()}
+    todo = {n: (*task, ends[n]) for n, task in enumerate(tasks) if not _is_stored(ends[n])}
     given = _Given(vocabulary, sets, config.text_weight)
     done = (lambda count: report(len(tasks) - len(todo) + count, len(tasks))) if report else None
     _each(todo, _store_part, processes=processes, given=given, done=done)
@@ -185,6 +192,7 @@ def _store_part(part: Part, with_images: bool, end: Path) -> None:
     given = _taken[0]
     assert given is not None
     counted, blocks = Counted.nothing(given.vocabulary), 0
+    sums: list[str] = []
     for block in encode_blocks(
         part, given.vocabulary, given.sets if with_images else NO_SETS,
         text_weight=given.text_weight, block=BLOCK,
@@ -192,12 +200,27 @@ def _store_part(part: Part, with_images: bool, end: Path) -> None:
         with atomic_path(_block_path(end, blocks)) as temporary, temporary.open("wb") as stream:
             arrays = {name: getattr(block, name) for name in _ARRAYS}
             np.savez(stream, allow_pickle=False, **arrays)
+        sums.append(sha256_of(_block_path(end, blocks)))
         counted, blocks = merged([counted, count(block, given.vocabulary)]), blocks + 1
-    with atomic_path(end) as temporary, temporary.open("wb") as stream:
+    with summed_path(end) as temporary, temporary.open("wb") as stream:
         np.savez(
             stream, allow_pickle=False,
             counts=counted.counts, pairs=counted.pairs, blocks=np.array(blocks),
+            sums=np.array(sums, dtype="U64"),
         )  # fmt: skip
+
+
+def _is_stored(end: Path) -> bool:
+    """Whether a part was written to its end, and nothing of it is damaged."""
+    if not is_whole(end):
+        return False
+    with np.load(end, allow_pickle=False) as stored:
+        sums = stored["sums"].tolist()
+    for path, expected in ((_block_path(end, n), found) for n, found in enumerate(sums)):
+        if not path.exists() or sha256_of(path) != expected:
+            log.warning("%s: is missing or damaged; the text of its part is read again", path)
+            return False
+    return True
 
 
 def _block_path(end: Path, number: int) -> Path:
@@ -233,10 +256,13 @@ def _identity(
 def _agreed(folder: Path, identity: str, cuts: list[int]) -> list[int]:
     """How the corpora are cut: as the folder says, if it is of this text, else as asked."""
     manifest = folder / MANIFEST
-    if not manifest.exists():
-        write_text(manifest, json.dumps({"identity": identity, "cuts": cuts}))
+    remove_partials(folder)
+    stored = read_sealed(manifest) if manifest.exists() else None
+    if stored is None:
+        for part in folder.glob("part-*.npz"):  # of which text, nobody knows
+            part.unlink()
+        write_sealed(manifest, {"identity": identity, "cuts": cuts})
         return cuts
-    stored = json.loads(manifest.read_text(encoding="utf-8"))
     if stored["identity"] != identity:
         raise ConfigError(
             f"{folder}: holds text encoded with other words, settings or corpora; go on with "

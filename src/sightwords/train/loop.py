@@ -180,7 +180,7 @@ class TrainingLoop:
         state = load_checkpoint(
             path, identity=self.identity, device=self.device, differs="settings, words or images"
         )
-        if state.get("start", self.network.start) != self.network.start:
+        if state["start"] != self.network.start:
             raise ConfigError(
                 f"{path}: is of a run that began from other pretrained weights; go on with those, "
                 "choose another folder, or delete the file to start over"

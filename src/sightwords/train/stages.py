@@ -3,12 +3,15 @@
 A stage names the stages it needs, the settings it depends on and a function. It works in a folder
 of its own, `NAME-HASH`; `done.json`, written last, says that it is finished. Change a setting, and
 that stage and all that need it run again; stop the run at any moment, and it goes on from there.
+`done.json` holds the sums of the stage's files and of those it was made from: a stage whose files
+are damaged runs again, and so do those that need it unless it wrote the very same files again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +21,16 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sightwords._version import __version__
 from sightwords.errors import ConfigError
-from sightwords.files import write_text
+from sightwords.train.integrity import (
+    Sums,
+    damage,
+    read_sealed,
+    remove_partials,
+    sums_of,
+    write_sealed,
+)
+
+log = logging.getLogger(__name__)
 
 DONE_NAME = "done.json"
 R = TypeVar("R")
@@ -77,6 +89,8 @@ class Finished:
     folders: dict[str, Path] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     figures: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    sums: dict[str, str] = field(default_factory=dict)
+    """One over all files that a stage wrote."""
 
 
 def run_stages(
@@ -86,8 +100,9 @@ def run_stages(
     *,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run what is not finished yet, in the order of the table."""
+    """Run what is not finished yet or is damaged, in the order of the table."""
     found = Finished()
+    remove_partials(work)
     for number, stage in enumerate(stages, 1):
         missing = [name for name in stage.needs if name not in found.folders]
         if missing:
@@ -95,21 +110,42 @@ def run_stages(
         key = key_of(stage, recipe, found.keys)
         folder = work / f"{stage.name}-{key[:12]}"
         here = Update(stage.name, number, len(stages), "running")
-        kept = (folder / DONE_NAME).exists()
-        if not kept:
-            inputs = {name: found.folders[name] for name in stage.needs}
+        inputs = {name: found.sums[name] for name in stage.needs}
+        kept = _kept(stage.name, folder, key, inputs)
+        if kept is None:
+            needed = {name: found.folders[name] for name in stage.needs}
             say = partial(_say, progress, here)
-            _run(stage, Job(recipe, folder, inputs, work / "cache", say), key)
-        stored = json.loads((folder / DONE_NAME).read_text(encoding="utf-8"))
-        _tell(progress, here, state="kept" if kept else "done", seconds=stored["seconds"])
+            stored = _run(stage, Job(recipe, folder, needed, work / "cache", say), key, inputs)
+        else:
+            stored = kept
+        _tell(progress, here, state="done" if kept is None else "kept", seconds=stored["seconds"])
         found.folders[stage.name], found.keys[stage.name] = folder, key
         found.figures[stage.name] = stored["figures"]
+        found.sums[stage.name] = _sum_over(stored["files"])
     return found
 
 
-def _run(stage: Stage[R], job: Job[R], key: str) -> None:
+def _kept(name: str, folder: Path, key: str, inputs: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """What `done.json` says of a finished stage; None where the stage has to run."""
+    if not (folder / DONE_NAME).exists():
+        return None
+    stored = read_sealed(folder / DONE_NAME)
+    if stored is None:
+        return None
+    if (stored.get("stage"), stored.get("key"), stored.get("inputs")) != (name, key, inputs):
+        log.warning("%s: was made from other files; the stage %r runs again", folder, name)
+        return None
+    problem = damage(folder, stored["files"])
+    if problem is not None:
+        log.warning("damaged: %s; the stage %r runs again", problem, name)
+        return None
+    return stored
+
+
+def _run(stage: Stage[R], job: Job[R], key: str, inputs: Mapping[str, str]) -> Mapping[str, Any]:
     """Run one stage and write down that it is finished."""
     job.folder.mkdir(parents=True, exist_ok=True)
+    (job.folder / DONE_NAME).unlink(missing_ok=True)
     job.say(0, None, "")
     started = perf_counter()
     figures = dict(stage.run(job))
@@ -118,8 +154,16 @@ def _run(stage: Stage[R], job: Job[R], key: str) -> None:
         "key": key,
         "seconds": round(perf_counter() - started, 1),
         "figures": figures,
+        "inputs": inputs,
+        "files": sums_of(job.folder),
     }
-    write_text(job.folder / DONE_NAME, json.dumps(document, indent=1) + "\n")
+    write_sealed(job.folder / DONE_NAME, document)
+    return document
+
+
+def _sum_over(files: Sums) -> str:
+    """One sum over the files of a stage."""
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def _say(progress: Progress | None, here: Update, done: int, total: int | None, unit: str) -> None:

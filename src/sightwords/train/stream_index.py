@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 import logging
 import os
 from collections import Counter
@@ -24,8 +23,8 @@ from sightwords.corpus.shards import SHARD_NAME
 from sightwords.corpus.sources import expand
 from sightwords.corpus.splits import id_hash
 from sightwords.errors import CorpusError
-from sightwords.files import write_text
 from sightwords.text.vocabulary import WordCounts
+from sightwords.train.integrity import read_sealed, write_sealed
 from sightwords.train.sources import source_key
 from sightwords.types import Example
 
@@ -75,10 +74,11 @@ def shard_index(
     """The index of these shards, made at most once while the files stay the same."""
     key = f"{source_key(sources)}|{hold_out}"
     path = Path(cache) / f"shards-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    if not path.exists():
+    stored = read_sealed(path) if path.exists() else None
+    if stored is None:
         index = _read(shards_of(sources), key, hold_out, workers, progress)
-        write_text(path, json.dumps(asdict(index), ensure_ascii=False))
-    stored = json.loads(path.read_text(encoding="utf-8"))
+        write_sealed(path, asdict(index))
+        return index
     for name in ("held_out", "sample"):
         stored[name] = tuple(stored[name])
     return ShardIndex(**stored)

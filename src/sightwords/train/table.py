@@ -9,24 +9,24 @@ memory-mapped.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import CorpusError
-from sightwords.files import claim, write_text
+from sightwords.files import claim
 from sightwords.parallel import default_workers
 from sightwords.runtime import available_cores
+from sightwords.train.integrity import damage, read_sealed, sums_of, write_sealed
 from sightwords.train.table_rows import RowFile, decoded
 from sightwords.types import Example
 from sightwords.words.artefact import Resize
@@ -143,9 +143,10 @@ def build_table(
             "ids": [name for name, _ in kept],
             "captions": [captions for _, captions in kept],
             "content": sizes,
+            "files": sums_of(folder, [PIXELS_NAME]),
         }
-        write_text(folder / INDEX_NAME, json.dumps(index, ensure_ascii=False))
-    return open_table(folder)
+        write_sealed(folder / INDEX_NAME, index)
+    return _opened(folder, index)
 
 
 def _claim(file: IO[bytes], folder: Path) -> None:
@@ -161,21 +162,21 @@ def _claim(file: IO[bytes], folder: Path) -> None:
 
 
 def open_table(directory: str | os.PathLike[str]) -> ImageTable:
-    """Open a finished table."""
+    """Open a finished table; its pixels are read once, to compare their sum."""
     folder = Path(directory)
-    try:
-        index = json.loads((folder / INDEX_NAME).read_text(encoding="utf-8"))
-        shape = (len(index["ids"]), index["side_px"], index["side_px"], 3)
-        stored = (folder / PIXELS_NAME).stat().st_size
-        if stored != np.prod(shape):
-            raise ValueError(f"{stored} bytes of pixels for {len(index['ids'])} images")
-        pixels = np.memmap(folder / PIXELS_NAME, dtype=np.uint8, mode="r", shape=shape)
-    except FileNotFoundError as error:
-        raise CorpusError(f"{folder}: holds no finished image table; build it again") from error
-    except (ValueError, KeyError) as error:
-        raise CorpusError(f"{folder}: damaged image table ({error}); build it again") from error
+    if not (folder / INDEX_NAME).exists():
+        raise CorpusError(f"{folder}: holds no finished image table; build it again")
+    index = read_sealed(folder / INDEX_NAME)
+    problem = f"see {INDEX_NAME}" if index is None else damage(folder, index["files"])
+    if index is None or problem is not None:
+        raise CorpusError(f"{folder}: damaged image table ({problem}); build it again")
+    return _opened(folder, index)
+
+
+def _opened(folder: Path, index: Mapping[str, Any]) -> ImageTable:
+    shape = (len(index["ids"]), index["side_px"], index["side_px"], 3)
     return ImageTable(
-        pixels=pixels,
+        pixels=np.memmap(folder / PIXELS_NAME, dtype=np.uint8, mode="r", shape=shape),
         content=np.asarray(index["content"], dtype=np.int32),
         ids=tuple(index["ids"]),
         captions=tuple(tuple(c) for c in index["captions"]),
@@ -197,7 +198,10 @@ def cached_table(
     name = hashlib.sha256(f"{key}|{side_px}|{resize}".encode()).hexdigest()[:16]
     folder = Path(cache) / f"table-{name}"
     if (folder / INDEX_NAME).exists():
-        return open_table(folder)
+        try:
+            return open_table(folder)
+        except CorpusError as error:
+            log.warning("%s", error)
     return build_table(
         examples(), folder, side_px=side_px, resize=resize, workers=workers, progress=progress
     )

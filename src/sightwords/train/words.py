@@ -18,6 +18,7 @@ import torch
 from sightwords.config import WordsConfig
 from sightwords.train.augment import network_input
 from sightwords.train.batches import Stream
+from sightwords.train.integrity import is_whole
 from sightwords.train.loop import TrainingLoop, precision
 from sightwords.train.network import WordNetwork
 from sightwords.train.noisy_or import image_prob
@@ -93,7 +94,7 @@ def run_loop(
 ) -> WordNetwork:
     """Take every step of a loop that is left, with checkpoints and progress."""
     checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and is_whole(checkpoint):
         loop.restore(checkpoint)
     reporter = _Reporter(loop, progress, report_every)
     saved, saved_step = perf_counter(), loop.step

@@ -90,7 +90,7 @@ class Engine:
         captioner = load(bundle, threads=threads, n_best=MOST_SENTENCES)
         with open_bundle(bundle) as opened:
             there = "dmsm" in opened.manifest.parts
-            dmsm = Dmsm.load(opened.directory / "dmsm", threads=threads) if there else None
+            dmsm = Dmsm.load(opened.files / "dmsm", threads=threads) if there else None
         return cls(captioner, dmsm, limits or Limits())
 
     def answers(self, jobs: Sequence[Job]) -> Iterator[Value | Problem]:

@@ -15,7 +15,6 @@ files do not belong together, and says which.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, replace
@@ -34,8 +33,9 @@ from sightwords.images import (
     region_boxes,
     square_input,
 )
+from sightwords.sealed import Sealed, folder_of, sum_of
+from sightwords.strict_json import Reader, unreadable
 from sightwords.types import FloatArray
-from sightwords.words.strict_json import Reader, unreadable
 
 FORMAT = 1
 DEFAULT_DETECTOR = Path(__file__).parents[1] / "default_bundle" / "words"
@@ -44,6 +44,11 @@ DETECTOR_NAME = "detector.json"
 NETWORK_NAME = "network.onnx"
 VOCABULARY_NAME = "vocabulary.json"
 CALIBRATION_NAME = "calibration.json"
+MOST_WORDS = 100_000
+MOST_PIXELS = 4096
+"""Along a side of the network's input; the paper's is 565."""
+MOST_REGIONS = 128
+"""Along a side of the response map; the paper's is 12."""
 
 Resize = Literal["square", "paper"]
 Resample = Literal["bilinear", "bicubic"]
@@ -140,9 +145,11 @@ class DetectorSpec:
         return sealed
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, verify: bool = True) -> DetectorSpec:
+    def load(
+        cls, directory: str | os.PathLike[str] | Sealed, *, verify: bool = True
+    ) -> DetectorSpec:
         """Read and check `detector.json`; `verify` compares the sums of the files beside it."""
-        folder = Path(directory)
+        folder = folder_of(directory)
         path = folder / DETECTOR_NAME
         spec = _detector(Reader.open(path, newest=FORMAT))
         if verify:
@@ -163,16 +170,12 @@ def usual_whole_token(tokens: int) -> int:
     return 0 if tokens in (1, 17) else 1
 
 
-def sha256_of(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 sum of a file, read piece by piece."""
-    digest = hashlib.sha256()
+def sha256_of(path: str | os.PathLike[str] | Sealed) -> str:
+    """The SHA-256 sum of a file, read piece by piece; that of a sealed file is known."""
     try:
-        with Path(path).open("rb") as stream:
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
+        return path.sha256 if isinstance(path, Sealed) else sum_of(path).sha256
     except OSError as error:
-        raise unreadable(Path(path), error) from error
-    return digest.hexdigest()
+        raise unreadable(path if isinstance(path, Sealed) else Path(path), error) from error
 
 
 def _detector(reader: Reader) -> DetectorSpec:
@@ -181,9 +184,9 @@ def _detector(reader: Reader) -> DetectorSpec:
         pooling=reader.choice("pooling", Pooling),
         input=_input(reader.table("input")),
         grid=_grid(reader.table("grid")),
-        words=reader.count("words"),
-        vocabulary_sha256=reader.take("vocabulary_sha256", str),
-        network_sha256=reader.take("network_sha256", str),
+        words=reader.count("words", MOST_WORDS),
+        vocabulary_sha256=reader.sha256("vocabulary_sha256"),
+        network_sha256=reader.sha256("network_sha256"),
         whole_token=reader.take("whole_token", int) if "whole_token" in reader.values else None,
     )
 
@@ -192,15 +195,15 @@ def _input(reader: Reader) -> InputSpec:
     inner = reader.table("normalization")
     normalization = Normalization(
         channels="BGR" if inner.choice("channels", Literal["RGB", "BGR"]) == "BGR" else "RGB",
-        scale=inner.take("scale", float),
+        scale=inner.between("scale", 1e-6, 1e6),
         mean=inner.three("mean"),
         std=inner.three("std"),
     )
-    if 0 in normalization.std:
+    if min(map(abs, normalization.std)) < 1e-6:
         raise BundleError(f"{inner.where}: std is {normalization.std}; expected no zero")
     return InputSpec(
         resize=reader.choice("resize", Resize),
-        size_px=reader.count("size_px"),
+        size_px=reader.count("size_px", MOST_PIXELS),
         resample=reader.choice("resample", Resample),
         normalization=normalization,
     )
@@ -208,11 +211,14 @@ def _input(reader: Reader) -> InputSpec:
 
 def _grid(reader: Reader) -> GridSpec:
     return GridSpec(
-        **{key: reader.count(key) for key in ("rows", "columns", "window", "stride", "canvas")}
+        **{
+            **{key: reader.count(key, MOST_REGIONS) for key in ("rows", "columns")},
+            **{key: reader.count(key, MOST_PIXELS) for key in ("window", "stride", "canvas")},
+        }
     )
 
 
-def _compare_sum(path: Path, expected: str, where: Path) -> None:
+def _compare_sum(path: Path | Sealed, expected: str, where: Path | Sealed) -> None:
     found = sha256_of(path)
     if found != expected:
         raise BundleError(

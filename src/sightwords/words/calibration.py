@@ -25,18 +25,23 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError
 from sightwords.files import write_text
+from sightwords.sealed import Sealed, folder_of
+from sightwords.strict_json import Reader
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import FloatArray
 from sightwords.words.artefact import (
     CALIBRATION_NAME,
+    MOST_WORDS,
     NETWORK_NAME,
     VOCABULARY_NAME,
     DetectorSpec,
     sha256_of,
 )
-from sightwords.words.strict_json import Reader
 
 FORMAT = 1
+MOST_KNOTS = 20_000_000
+"""Of all curves together, with the repeats that make them equally long."""
+MOST_IMAGES = 1_000_000_000
 LEAST_SHARE = 0.2
 """Of the threshold tau: the lowest probability a word is put out with."""
 
@@ -112,20 +117,20 @@ class Calibration:
 
     @classmethod
     def load(
-        cls, directory: str | os.PathLike[str], *, spec: DetectorSpec | None = None
+        cls, directory: str | os.PathLike[str] | Sealed, *, spec: DetectorSpec | None = None
     ) -> Calibration:
         """Read `calibration.json` and check that it was fitted for the files beside it.
 
         With `spec`, its sums are believed and the files are not read again.
         """
-        folder = Path(directory)
+        folder = folder_of(directory)
         if folder.is_dir() and not (folder / CALIBRATION_NAME).exists():
             raise BundleError(
                 f"{folder / CALIBRATION_NAME}: no such file, so the detector's precisions are "
                 f"unknown; fit them with: sightwords train calibration {folder} --images SOURCE"
             )
         reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
-        words = reader.count("words")
+        words = reader.count("words", MOST_WORDS)
         curves = reader.take("curves", list)
         rates = reader.take("base_rates", list)
         if not len(curves) == len(rates) == words:
@@ -138,10 +143,11 @@ class Calibration:
             (NETWORK_NAME, "network_sha256", spec.network_sha256 if spec else None),
         )
         for name, key, known in sums:
-            _check_sum(reader, name, reader.take(key, str), known or sha256_of(folder / name))
+            _check_sum(reader, name, reader.sha256(key), known or sha256_of(folder / name))
         scores, precisions = _padded(curves, reader.where)
-        base = _numbers(rates, f"{reader.where}: base_rates")
-        return cls(scores, precisions, base, reader.take("method", str), reader.count("images"))
+        base = _shares(rates, f"{reader.where}: base_rates")
+        images = reader.count("images", MOST_IMAGES)
+        return cls(scores, precisions, base, reader.take("method", str), images)
 
     def _row(self, row: FloatArray) -> FloatArray:
         """One image: find each word's pair of knots and go between them."""
@@ -209,6 +215,11 @@ def _listed(values: FloatArray, digits: int = 4) -> list[float]:
 def _padded(curves: list[object], where: str) -> tuple[FloatArray, FloatArray]:
     pairs = [_curve(curve, f"{where}: curve {i}") for i, curve in enumerate(curves)]
     longest = max(len(s) for s, _ in pairs)
+    if longest * len(pairs) > MOST_KNOTS:  # one long curve makes all as long
+        raise BundleError(
+            f"{where}: {len(pairs)} curves of up to {longest} knots; expected at most "
+            f"{MOST_KNOTS} knots in all"
+        )
     scores, precisions = (
         np.stack([np.pad(pair[k], (0, longest - len(pair[k])), mode="edge") for pair in pairs])
         for k in (0, 1)
@@ -219,7 +230,7 @@ def _padded(curves: list[object], where: str) -> tuple[FloatArray, FloatArray]:
 def _curve(curve: object, where: str) -> tuple[FloatArray, FloatArray]:
     if not (isinstance(curve, list) and len(curve) == 2):
         raise BundleError(f"{where}: expected a pair of lists, scores and precisions")
-    scores, precisions = (_numbers(part, where) for part in curve)
+    scores, precisions = (_shares(part, where) for part in curve)
     if len(scores) != len(precisions) or not len(scores):
         raise BundleError(
             f"{where}: {len(scores)} scores and {len(precisions)} precisions; expected as many"
@@ -229,13 +240,17 @@ def _curve(curve: object, where: str) -> tuple[FloatArray, FloatArray]:
     return scores, precisions
 
 
-def _numbers(values: object, where: str) -> FloatArray:
+def _shares(values: object, where: str) -> FloatArray:
+    """Probabilities, precisions and rates are all from 0 to 1; a NaN is not."""
     if not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
         raise BundleError(f"{where}: expected a list of numbers; fit the calibration again")
-    array = np.array(values, dtype=np.float32)
-    if not np.isfinite(array).all():
-        raise BundleError(f"{where}: holds NaN or infinity; fit the calibration again")
-    return array
+    wrong = next((v for v in values if not 0 <= v <= 1), None)
+    if wrong is not None:
+        raise BundleError(
+            f"{where}: holds {'a number' if abs(wrong) > 1e9 else wrong}, which is not from 0 to "
+            "1; fit the calibration again"
+        )
+    return np.array(values, dtype=np.float32)
 
 
 def _check_sum(reader: Reader, name: str, expected: str, found: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -22,6 +21,7 @@ from sightwords.config import CalibrationConfig
 from sightwords.errors import BundleError, VocabularyError
 from sightwords.images import ImageSource, decode_apart
 from sightwords.runtime import Network
+from sightwords.sealed import Sealed, folder_of
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import (
@@ -68,7 +68,7 @@ class Detector:
     @classmethod
     def load(
         cls,
-        directory: str | os.PathLike[str] = DEFAULT_DETECTOR,
+        directory: str | os.PathLike[str] | Sealed = DEFAULT_DETECTOR,
         *,
         threads: int | None = None,
         calibrated: bool = True,
@@ -80,7 +80,7 @@ class Detector:
         `calibrated=False` is for one whose calibration is not fitted yet, `verify=False` for one
         whose files were compared with their sums already, as those of a bundle are.
         """
-        folder = Path(directory)
+        folder = folder_of(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; give one that training has written")
         spec = DetectorSpec.load(folder, verify=verify)

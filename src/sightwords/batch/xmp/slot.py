@@ -1,0 +1,87 @@
+"""Where the XMP packet of a photo lies, and the photo with another packet there.
+
+Each format has a module with three functions:
+
+    packet_of(data)             the packet, or None
+    with_packet(data, packet)   the file with this packet instead
+    same_otherwise(old, new)    whether two files differ in nothing but the packet
+
+Only the packet's own bytes, and lengths and flags that must count it, are written. Every other
+byte is copied, also what follows the end of the image. A file whose structure is not fully
+understood is refused (`EmbedError`): its photo then stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from sightwords.batch.xmp.packet import EmbedError
+
+SIGNED = "it is signed (C2PA), and any change would break its signature"
+MAX_PARTS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment, chunk or box; `body` is where its header ends."""
+
+    kind: bytes
+    start: int
+    body: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The bytes from `start` to `end` that hold the packet; none yet where both are equal."""
+
+    start: int
+    end: int
+    packet: bytes | None = None
+    fixed: bool = False
+    """Whether other parts of the file point past it, so that its length must stay."""
+
+    def filled(self, data: bytes, new: bytes) -> bytes:
+        """The file with these bytes in the slot."""
+        if self.fixed and len(new) != self.end - self.start:
+            raise EmbedError(
+                "other parts of the file point past its XMP, whose length would change"
+            )
+        view = memoryview(data)
+        return b"".join((view[: self.start], new, view[self.end :]))
+
+    def sum_around(self, data: bytes) -> bytes:
+        """A checksum of all bytes but those in the slot."""
+        view = memoryview(data)
+        return sum_of(view[: self.start], view[self.end :])
+
+
+def sum_of(*pieces: memoryview) -> bytes:
+    """A checksum of bytes in several pieces, which are not copied."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def listed(parts: Iterable[Part]) -> list[Part]:
+    """All parts of a file, if they are not too many."""
+    found = list(islice(parts, MAX_PARTS + 1))
+    if len(found) > MAX_PARTS:
+        raise EmbedError(f"it consists of more than {MAX_PARTS} parts")
+    return found
+
+
+def only(parts: list[Part]) -> Part | None:
+    """The part with the packet, if there is one."""
+    if len(parts) > 1:
+        raise EmbedError("it has several XMP packets")
+    return parts[0] if parts else None
+
+
+def damaged(what: str, at: int) -> EmbedError:
+    """What is wrong with a file's structure."""
+    return EmbedError(f"its structure is damaged ({what} at byte {at})")
