@@ -9,9 +9,9 @@ processes, so that shared pages count once; the load stops for a moment before e
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
 answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
-all later samples. A single sample says little, since a worker that has just been replaced is smaller
-than one that has worked for a while. The server's own process is never replaced; its memory is
-given apart.
+all later samples. A single sample says little, since a worker that has just been replaced is
+smaller than one that has worked for a while. The server's own process is never replaced; its
+memory is given apart.
 """
 
 from __future__ import annotations
@@ -473,7 +473,8 @@ def _growth(samples: list[tuple[float, float]]) -> float | None:
     minutes, megabytes = zip(*later, strict=True)
     line = statistics.linear_regression(minutes, megabytes)
     start = float(line.intercept + line.slope * minutes[0])
-    return round(100 * float(line.slope) * (minutes[-1] - minutes[0]) / start, 2)
+    growth: float = 100 * float(line.slope) * (minutes[-1] - minutes[0]) / start
+    return round(growth, 2)
 
 
 def _medians(samples: list[tuple[float, float]]) -> list[float]:
