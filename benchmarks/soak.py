@@ -8,9 +8,10 @@ bytes, bodies that are too large, half requests and whole ones whose answer nobo
 processes, so that shared pages count once; the load stops for a moment before each sample.
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
-answer, or if memory grows by more than 5 % after the first ten minutes: the largest median of ten
-minutes against that of minutes 10 to 20. A single sample says little, since a worker that has just
-been replaced is smaller than one that has worked for a while.
+answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
+all later samples. A single sample says little, since a worker that has just been replaced is
+smaller than one that has worked for a while. The server's own process is never replaced; its
+memory is given apart.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Tally:
     signals: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)
+    server_memory: list[tuple[float, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answered(self, kind: str, status: int | str, *, expected: bool, detail: str = "") -> None:
@@ -364,9 +366,10 @@ def _harm(
                 tally.signals[number.name] += 1
 
 
-def _megabytes(server: subprocess.Popen[bytes]) -> float:
+def _megabytes(processes: list[psutil.Process]) -> float:
+    """Their PSS."""
     total = 0
-    for process in _tree(server):
+    for process in processes:
         with suppress(OSError, ValueError):
             for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
@@ -388,7 +391,9 @@ def _watch(
         time.sleep(min(SAMPLE_SECONDS, max(0.0, until - now)))
         whole = _when_whole(server, args.workers, pause)
         if whole is not None:
-            tally.memory.append((round((time.monotonic() - start) / 60, 2), round(whole, 1)))
+            minute = round((time.monotonic() - start) / 60, 2)
+            tally.memory.append((minute, round(whole, 1)))
+            tally.server_memory.append((minute, round(_megabytes(_tree(server)[:1]), 1)))
         if time.monotonic() - written >= WRITE_SECONDS:
             written = time.monotonic()
             _write(args.out, report(tally, time.monotonic() - start, None, ended=False))
@@ -405,7 +410,7 @@ def _when_whole(
         for _ in range(30):
             time.sleep(1)
             if _settled(_workers(server), workers):
-                return _megabytes(server)
+                return _megabytes(_tree(server))
         return None
     finally:
         pause.clear()
@@ -434,8 +439,7 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
     """All figures as JSON."""
     with tally.lock:
         settled = [mb for minute, mb in tally.memory if minute >= SETTLED_MINUTES]
-        medians = _medians(tally.memory)
-        growth = round(100 * (max(medians) / medians[0] - 1), 2) if medians else None
+        growth = _growth(tally.memory)
         latencies = sorted(tally.latencies)
         return {
             "minutes": round(seconds / 60, 2),
@@ -450,13 +454,27 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
             "memory_mb": {
                 "at_10_minutes": settled[0] if settled else None,
                 "max_after": max(settled, default=None),
-                "medians_of_10_minutes": medians,
+                "medians_of_10_minutes": _medians(tally.memory),
                 "last": tally.memory[-1][1] if tally.memory else None,
                 "growth_percent": growth,
+                "server_process_growth_percent": _growth(tally.server_memory),
+                "server_process_samples": tally.server_memory,
                 "samples": tally.memory,
             },
             "good": not tally.unexpected and (growth is None or growth <= MOST_GROWTH),
         }
+
+
+def _growth(samples: list[tuple[float, float]]) -> float | None:
+    """In percent, along a straight line through all samples after the first ten minutes."""
+    later = [(minute, mb) for minute, mb in samples if minute >= SETTLED_MINUTES]
+    if len(later) < 3:
+        return None
+    minutes, megabytes = zip(*later, strict=True)
+    line = statistics.linear_regression(minutes, megabytes)
+    start = float(line.intercept + line.slope * minutes[0])
+    growth: float = 100 * float(line.slope) * (minutes[-1] - minutes[0]) / start
+    return round(growth, 2)
 
 
 def _medians(samples: list[tuple[float, float]]) -> list[float]:
