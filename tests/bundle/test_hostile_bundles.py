@@ -427,16 +427,11 @@ def test_a_confidence_for_another_detector_is_named(bundle: Path) -> None:
         ("[calibration]\nthreshold = nan\n", "threshold: is nan; expected a finite number"),
         ("language = 1\n", ""),
         ("x = " + "[" * 100_000, "nested too deeply"),
-        ("x = 1\n" * 10**6, "larger than"),
     ],
 )
 def test_settings_that_make_no_sense(bundle: Path, text: str, says: str) -> None:
     (bundle / "config.resolved.toml").write_text(text)
-    try:
-        _reseal(bundle)
-    except BundleError as error:
-        assert says in str(error)
-        return
+    _reseal(bundle)
     if says:
         assert says in _error(bundle)
     else:
