@@ -89,7 +89,7 @@ def main() -> int:
     for thread in threads:
         thread.start()
     try:
-        _watch(server, args, tally, start, pause)
+        _watch(server, args, tally, start, clients, pause)
     except KeyboardInterrupt:
         print("stopped early", file=sys.stderr)
     end.set()
@@ -238,6 +238,20 @@ class Clients:
         self._judge("health", answer.status, dict(answer.getheaders()), answer.read())
         connection.close()
 
+    def crowd(self, count: int) -> None:
+        """So many figures of large photos at once, so that every worker has some to make."""
+        large = sorted(self.photos, key=len)[-5:]
+
+        def ask(number: int) -> None:
+            with suppress(OSError, http.client.HTTPException):
+                self._judge("crowd", *self._post("/v1/explain", large[number % 5], "image/png"))
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(CLIENT_SECONDS)
+
     def _form(self, kind: str, path: str, photos: int, sentences: list[str]) -> None:
         parts = [
             b'Content-Disposition: form-data; name="image"; filename="%d"\r\n\r\n' % i
@@ -382,6 +396,7 @@ def _watch(
     args: argparse.Namespace,
     tally: Tally,
     start: float,
+    clients: Clients,
     pause: threading.Event,
 ) -> None:
     """Sample memory, and write what is known so far."""
@@ -389,7 +404,7 @@ def _watch(
     until = start + 60 * args.minutes
     while (now := time.monotonic()) < until and server.poll() is None:
         time.sleep(min(SAMPLE_SECONDS, max(0.0, until - now)))
-        whole = _when_whole(server, args.workers, pause)
+        whole = _when_whole(server, args.workers, clients, pause)
         if whole is not None:
             minute = round((time.monotonic() - start) / 60, 2)
             tally.memory.append((minute, round(whole, 1)))
@@ -402,14 +417,18 @@ def _watch(
 
 
 def _when_whole(
-    server: subprocess.Popen[bytes], workers: int, pause: threading.Event
+    server: subprocess.Popen[bytes], workers: int, clients: Clients, pause: threading.Event
 ) -> float | None:
-    """Memory once all workers are there and rest; a sample without one would look too good."""
+    """Memory once all workers are there, have worked and rest; others would look too good."""
     pause.set()
     try:
         for _ in range(30):
             time.sleep(1)
-            if _settled(_workers(server), workers):
+            before = _workers(server)
+            if not _settled(before, workers):
+                continue
+            clients.crowd(4 * workers)
+            if _workers(server) == before and _settled(before, workers):
                 return _megabytes(_tree(server))
         return None
     finally:
