@@ -97,24 +97,26 @@ def _write_language(folder: Path) -> None:
     ).save(folder)
 
 
+def write_tiny_bundle(folder: Path) -> Path:
+    """A whole, sealed system of eight words: real stages, tiny models."""
+    from sightwords.bundle import seal
+
+    _write_words(folder / "words")
+    _write_language(folder / "language")
+    (folder / "rerank").mkdir()
+    (folder / "rerank" / "weights.json").write_text(
+        '{"format": 1, "objective": "cider", "shortlist": 64, "values": {}, "stages": '
+        '[{"features": {"log_prob_per_word": 1.0, "word_log_prob": 0.1}}]}'
+    )
+    seal(folder, name="colours", licence="CC0-1.0", scores={"none": {"cider": 0.0}})
+    return folder
+
+
 @pytest.fixture(scope="session")
 def make_bundle() -> MakeBundle:
     """Write a whole system of eight words into a folder: real stages, tiny models."""
 
-    def make(folder: Path) -> Path:
-        from sightwords.bundle import seal
-
-        _write_words(folder / "words")
-        _write_language(folder / "language")
-        (folder / "rerank").mkdir()
-        (folder / "rerank" / "weights.json").write_text(
-            '{"format": 1, "objective": "cider", "shortlist": 64, "values": {}, "stages": '
-            '[{"features": {"log_prob_per_word": 1.0, "word_log_prob": 0.1}}]}'
-        )
-        seal(folder, name="colours", licence="CC0-1.0", scores={"none": {"cider": 0.0}})
-        return folder
-
-    return make
+    return write_tiny_bundle
 
 
 @pytest.fixture(scope="session")

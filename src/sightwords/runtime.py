@@ -115,7 +115,10 @@ def _open(model: bytes, threads: int, name: str) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.add_session_config_entry("session.load_model_format", "ONNX")
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        # Its fallback would print, and try the same once more.
+        session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as error:
         raise BundleError(
             f"{name}: is not a usable ONNX network ({_one_line(error)}); the file is damaged or "

@@ -33,6 +33,8 @@ LARGEST_COUNT = 1 << 24
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What may command a terminal or break a line; not in the texts of a bundle that are printed."""
 
+SHA256 = re.compile("[0-9a-f]{64}")
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -65,6 +67,11 @@ def loads(text: str | bytes, *, finite: bool = True) -> Any:
     if _SURROGATE.search(text) and not _HALF.search(text):  # where the caller lets halves through
         _refuse_surrogates(value)
     return value
+
+
+def reason_of(error: ValueError) -> str:
+    """What is wrong, without the place in the text: for texts of one line."""
+    return str(getattr(error, "msg", error))
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -152,6 +159,15 @@ class Reader:
             raise BundleError(f"{self.where}: {key} is {value}; expected at least 1")
         if value > most:
             raise BundleError(f"{self.where}: {key} is {value}; expected at most {most}")
+        return value
+
+    def sha256(self, key: str) -> str:
+        """The sum of a file: 64 hexadecimal digits."""
+        value = self.take(key, str)
+        if not SHA256.fullmatch(value):
+            raise BundleError(
+                f"{self.where}: {key} is {_shown(value)}; expected a SHA-256 sum of 64 digits"
+            )
         return value
 
     def choice(self, key: str, kind: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +48,39 @@ def test_a_slip_in_an_option_is_told_by_its_verb(
     said = capsys.readouterr().err.strip()
     assert said.endswith(advice)
     assert said.startswith(f"usage: sightwords {command[0]}")
+
+
+def test_only_a_reader_of_stdout_that_left_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("sightwords.cli.completion.run", broken)
+    assert main(["completion", "bash"]) == 1
+    assert capfd.readouterr().err == "sightwords: error: Broken pipe\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_left_ends_the_command_without_an_error(unbuffered: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "sightwords", "completion", "bash"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, check=False, env=environment
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+def test_a_reader_of_messages_that_left_does_not_stop_the_work(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "sightwords", "caption", "no-such.jpg", "--samples"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=write, check=False)
+    os.close(write)
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 5

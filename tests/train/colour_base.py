@@ -79,6 +79,29 @@ def write_corpus(
     return path
 
 
+DATA = """
+[data]
+train = ["{folder}/photos.csv"]
+base = "{folder}/base"
+name = "squares"
+"""
+
+
+def write_project(folder: Path) -> Path:
+    """Forty-eight photographs with captions, a base to build on, and settings: `mine.toml`."""
+
+    def captions(red: bool, rng: np.random.Generator) -> list[str]:
+        colour = "red" if red else "blue"
+        place = ("wall", "floor")[int(rng.integers(2))]  # which nobody can see
+        return [f"a {colour} square on a {place}", f"there is a {colour} square"]
+
+    write_base(folder / "base")
+    write_corpus(folder, 48, captions)
+    settings = DATA.format(folder=folder.as_posix()) + SETTINGS
+    (folder / "mine.toml").write_text(settings, encoding="utf-8")
+    return folder / "mine.toml"
+
+
 def write_base(folder: Path) -> Path:
     """Channels: red, green, blue of each cell, then mixtures of them."""
     import onnx

@@ -35,27 +35,12 @@ from sightwords.train.frozen_table import RegionTable
 from sightwords.train.stages import key_of
 
 pytestmark = pytest.mark.torch
-DATA = """
-[data]
-train = ["{folder}/photos.csv"]
-base = "{folder}/base"
-name = "squares"
-"""
 
 
 @pytest.fixture
 def folder(colour_base: Any, tmp_path: Path) -> Path:
     """Forty-eight photographs with captions, a base to build on, and settings."""
-
-    def captions(red: bool, rng: np.random.Generator) -> list[str]:
-        colour = "red" if red else "blue"
-        place = ("wall", "floor")[int(rng.integers(2))]  # which nobody can see
-        return [f"a {colour} square on a {place}", f"there is a {colour} square"]
-
-    colour_base.write_base(tmp_path / "base")
-    colour_base.write_corpus(tmp_path, 48, captions)
-    settings = DATA.format(folder=tmp_path.as_posix()) + colour_base.SETTINGS
-    (tmp_path / "mine.toml").write_text(settings, encoding="utf-8")
+    colour_base.write_project(tmp_path)
     return tmp_path
 
 

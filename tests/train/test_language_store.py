@@ -151,7 +151,11 @@ def test_what_is_damaged_is_read_again(
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     data = bytearray(files[name])
     data[len(data) // 2] ^= 1
-    changed = {"flip": data, "cut": data[: len(data) // 2], "other": b"[1, 2]\n"}
+    changed: dict[str, bytes] = {
+        "flip": bytes(data),
+        "cut": bytes(data[: len(data) // 2]),
+        "other": b"[1, 2]\n",
+    }
     (folder / ".part-00000-x1.partial.npz").write_bytes(b"left by a kill")
     if damage == "gone":
         (folder / name).unlink()

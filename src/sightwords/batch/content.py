@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sightwords.corpus.sources import is_url
+from sightwords.images import DEFAULT_LIMITS, ImageLimits
 from sightwords.images.source import open_source
 from sightwords.types import ImageRef
 
@@ -24,14 +25,14 @@ HELD_BYTES = 16 << 20
 _PIECE = 1 << 20
 
 
-def read_once(image: ImageRef) -> tuple[ImageRef, str | None]:
+def read_once(image: ImageRef, limits: ImageLimits = DEFAULT_LIMITS) -> tuple[ImageRef, str | None]:
     """The image with its bytes in memory, and their sum; raises `ImageError` as decoding would.
 
     A large file, a pipe or a device comes back as it is: decoding bounds what it may cost.
     """
     if not _is_small(image):
         return image, content_sum(image)
-    with open_source(image) as stream:
+    with open_source(image, limits) as stream:
         data = stream.read()
     return replace(image, data=data), hashlib.sha256(data).hexdigest()
 

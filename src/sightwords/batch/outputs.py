@@ -234,11 +234,14 @@ def _coco(stream: BinaryIO, records: Iterable[Record]) -> None:
 def _csv(stream: BinaryIO, records: Iterable[Record]) -> None:
     text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
     writer = csv.writer(text, lineterminator="\n")
+    quoting = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(_CSV_FIELDS)
     for record in records:
         used = " ".join(word["word"] for word in record.get("words", ()) if word["used"])
-        cells = (_as_text(record["id"]), _as_text(record["caption"]))
-        writer.writerow([*cells, record["confidence"], _as_text(used)])
+        cells = [_as_text(record["id"]), _as_text(record["caption"])]
+        # A carriage return ends a line for readers, and Python before 3.13 does not quote it.
+        chosen = quoting if "\r" in record["id"] else writer
+        chosen.writerow([*cells, record["confidence"], _as_text(used)])
     text.flush()
     text.detach()
 

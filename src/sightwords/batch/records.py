@@ -68,9 +68,11 @@ def is_record(value: object) -> bool:
     """
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         return False
+    if "error" in value:
+        return isinstance(value["error"], str)
     confidence = value.get("confidence")
     return (
-        isinstance(value.get("error", value.get("caption")), str)
+        isinstance(value.get("caption"), str)
         and (confidence is None or isinstance(confidence, int | float))
         and all(map(_is_word, _items(value.get("words", []))))
     )

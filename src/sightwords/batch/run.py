@@ -282,7 +282,7 @@ class _Job:
         if image_id in self.ours:
             job = replace(self, options=replace(self.options, overwrite="always"))
         written = {**job._beside(record), "sha256": record["sha256"]}
-        if self.options.in_place:  # the photo itself was changed
+        if self.options.in_place and "error" not in written:  # the photo itself was changed
             written["sha256"] = content_sum(ImageRef(self.photographs[image_id]))
         return written
 

@@ -25,7 +25,7 @@ from sightwords.batch.content import read_once, stamp
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
 from sightwords.errors import SightwordsError, said_of
-from sightwords.images.limits import MAX_SECONDS
+from sightwords.images.limits import DEFAULT_LIMITS, MAX_SECONDS
 from sightwords.parallel import AnswerError, WorkerLostError, WorkerProcess
 from sightwords.pipeline import Captioner
 
@@ -73,7 +73,8 @@ def describe(captioner: Captioner, item: Item, n_best: int = 0) -> Record:
     content = None
     try:
         before = stamp(item.image)
-        image, content = read_once(item.image)
+        limits = getattr(captioner, "limits", DEFAULT_LIMITS)  # a function has none
+        image, content = read_once(item.image, limits)
         caption = captioner(image)
         if image.data is None and stamp(item.image) != before:
             content = None  # it was changed meanwhile: a resumed run captions it again

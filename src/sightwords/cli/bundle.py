@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightwords.cli.help import HelpFormatter
 from sightwords.errors import InputError
+from sightwords.sealed import read_bytes
+from sightwords.strict_json import loads
 
 if TYPE_CHECKING:
     from sightwords.bundle import Manifest
@@ -180,7 +182,7 @@ def _object(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = loads(read_bytes(path, limit=1 << 20))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error}); give a JSON object") from error
     if not isinstance(value, dict):

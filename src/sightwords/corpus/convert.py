@@ -30,6 +30,7 @@ from sightwords.corpus.tar import BLOCK
 from sightwords.errors import CorpusError, ImageError
 from sightwords.files import atomic_path, write_text
 from sightwords.parallel import default_workers, ordered_map
+from sightwords.strict_json import loads
 from sightwords.types import Example, ImageRef
 
 _TAR_TAIL = tarfile.RECORDSIZE  # end mark and padding, at most
@@ -117,10 +118,10 @@ def _check_index(index: Path, settings: dict[str, Any], shards: list[str]) -> bo
             )
         return False
     try:
-        found = json.loads(index.read_text(encoding="utf-8"))
-        same = found["settings"] == json.loads(json.dumps(settings))
+        found = loads(index.read_bytes())
+        same = found["settings"] == loads(json.dumps(settings))
         complete = found["complete"] and [s["name"] for s in found["shards"]] == shards
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorpusError(f"{index}: is not an index of shards; remove it") from error
     if not same:
         raise CorpusError(

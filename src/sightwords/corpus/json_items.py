@@ -32,6 +32,8 @@ def walk(text: str, location: str, problems: Problems) -> Iterator[tuple[str, st
     """
     try:
         yield from _object(text, location)
+    except RecursionError:
+        problems.add(Kind.DAMAGED_FILE, location, "not JSON: nested too deeply")
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         problems.add(

@@ -11,7 +11,6 @@ image folder is given: then the image is looked up by id. A `.txt` is one senten
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from sightwords.corpus.sources import (
     report_read_error,
 )
 from sightwords.corpus.table import delimiter_of, table_cells
+from sightwords.strict_json import loads
 from sightwords.types import Example
 
 IMAGE_COLUMNS = (
@@ -119,7 +119,7 @@ def _json_rows(location: str, columns: Columns, encoding: str, problems: Problem
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = loads(line, finite=False)
         except ValueError as error:
             problems.add(Kind.MALFORMED_RECORD, where, f"not JSON: {error}")
             continue

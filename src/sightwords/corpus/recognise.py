@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from sightwords.corpus.shards import SHARD_NAME, read_shards
 from sightwords.corpus.sources import expand, is_url, read_text, whence
 from sightwords.corpus.table import delimiter_of
 from sightwords.errors import CorpusError
+from sightwords.strict_json import loads
 
 SUPPORTED = (
     "supported are webdataset shards (NAME-{00..12}.tar, .tar.gz, a folder of them, a URL), "
@@ -146,7 +146,7 @@ def _head(source: str, encoding: str) -> str:
 def _is_json_lines(head: str) -> bool:
     lines = [line for line in head.split("\n", 2)[:2] if line.strip()]
     try:
-        values = [json.loads(line) for line in lines]
+        values = [loads(line, finite=False) for line in lines]
     except ValueError:
         return False
     return len(values) == 2 and all(isinstance(value, dict) for value in values)

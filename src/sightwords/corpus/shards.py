@@ -10,7 +10,6 @@ image's bytes travel in `ImageRef.data`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, captions_of, text_of
 from sightwords.corpus.sources import READ_ERRORS, expand, open_binary, report_read_error
 from sightwords.corpus.tar import Member, members
+from sightwords.strict_json import loads
 from sightwords.types import Example, ImageRef
 
 SHARD_NAME = re.compile(r"\.(tar|tar\.gz|tgz)$", re.IGNORECASE)
@@ -107,7 +107,7 @@ def shard_dataset(location: str) -> str:
 
 def _json(where: str, data: bytes, problems: Problems) -> dict[str, Any] | None:
     try:
-        meta = json.loads(data.decode("utf-8-sig", "surrogateescape"))
+        meta = loads(data.decode("utf-8-sig", "surrogateescape"), finite=False)
     except ValueError as error:
         problems.add(Kind.MALFORMED_RECORD, where, f"not JSON: {error}")
         return None

@@ -167,6 +167,8 @@ class _Pieces(io.RawIOBase):
 
 def _open_raw(location: str) -> IO[bytes]:
     """Open unbuffered, with every failure an OSError or one of ours."""
+    if "\0" in location:
+        raise OSError(f"{location!r}: the path holds a null character")
     if not is_url(location):
         return cast("IO[bytes]", Path(location).open("rb", buffering=0))
     fsspec = _fsspec(location)

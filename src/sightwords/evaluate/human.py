@@ -6,13 +6,13 @@ not people's, or that compared with anything but human captions, is refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.results import read_text
+from sightwords.strict_json import loads
 
 HUMAN_STUDY = ("same_as_human", "better_than_human", "same_or_better")
 """Columns that only a human study can fill; no row file may."""
@@ -33,7 +33,7 @@ class HumanRow:
 def read_human_row(path: str | Path) -> HumanRow:
     """A study's columns, checked to be people's."""
     try:
-        content = json.loads(read_text(path))
+        content = loads(read_text(path))
         origin, against = content["origin"], content["against"]
         system, signature = str(content["system"]), str(content["signature"])
         shares = content["shares"]

@@ -13,14 +13,17 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.ids import canonical_id
+from sightwords.strict_json import loads, reason_of
 
+LARGEST_BYTES = 1 << 30
+"""Of a results file, unpacked: 5 million captions take about half of it."""
 ID_FIELDS = ("id", "image_id", "key", "image")
 """Where the id of a record may stand, in order of preference."""
 
@@ -116,23 +119,31 @@ def _csv_records(text: str, *, where: str) -> Iterator[tuple[str, Mapping[str, A
 def read_text(path: str | Path) -> str:
     """A UTF-8 text file, gzipped or not, with errors that name the file."""
     try:
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as stream:
+            data = stream.read(LARGEST_BYTES + 1)
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unzipped:
+                data = unzipped.read(LARGEST_BYTES + 1)
+        if len(data) > LARGEST_BYTES:
+            raise ScoreError(f"{path}: is larger than {LARGEST_BYTES:,} bytes; split the file")
         return data.decode("utf-8-sig")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ScoreError(f"{path}: cannot be read ({reason}); check the path") from error
     except UnicodeDecodeError as error:
         raise ScoreError(
             f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"
         ) from error
+    except ScoreError:
+        raise
+    except ValueError as error:  # a null character in the path
+        raise ScoreError(f"{str(path)!r}: cannot be read ({error}); check the path") from error
 
 
 def _array_records(text: str, *, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
-        array = json.loads(text)
-    except json.JSONDecodeError as error:
+        array = loads(text, finite=False)
+    except ValueError as error:
         raise ScoreError(f"{where}: not valid JSON: {error}; was it cut short?") from error
     for number, item in enumerate(array):
         if not isinstance(item, dict):
@@ -145,11 +156,11 @@ def _line_records(text: str, *, where: str) -> Iterator[tuple[str, Mapping[str, 
         if not line.strip():
             continue
         try:
-            item = json.loads(line)
-        except json.JSONDecodeError as error:
+            item = loads(line, finite=False)
+        except ValueError as error:
             raise ScoreError(
-                f"{where}, line {number}: not a JSON object ({error.msg}); expected one object a "
-                'line, such as {"id": "9", "caption": "a dog"}'
+                f"{where}, line {number}: not a JSON object ({reason_of(error)}); expected one "
+                'object per line, such as {"id": "9", "caption": "a dog"}'
             ) from error
         if not isinstance(item, dict):
             raise ScoreError(f"{where}, line {number}: {_kind(item)}, expected an object")

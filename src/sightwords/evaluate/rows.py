@@ -18,6 +18,7 @@ from urllib.parse import quote
 from sightwords.errors import ScoreError
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
+from sightwords.strict_json import loads
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ def _others(earlier: Mapping[str, T], replaced: set[bool]) -> dict[str, T]:
 def read_row(path: Path) -> Row:
     """One row file, checked."""
     try:
-        content = json.loads(read_text(path))
+        content = loads(read_text(path), finite=False)
         return Row(
             table=content["table"],
             system=content["system"],

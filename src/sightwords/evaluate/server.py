@@ -22,6 +22,7 @@ from sightwords.errors import ScoreError
 from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.evaluate.results import collect_results, read_records, read_results, read_text
 from sightwords.files import write_bytes, write_text
+from sightwords.strict_json import loads
 
 _NAME = re.compile(r"captions_(?P<split>val|test)2014_(?P<alg>[A-Za-z0-9.+-]+)_results\.json")
 
@@ -154,8 +155,8 @@ def read_image_list(path: str | Path) -> list[int]:
 
 def _ids_of_json(text: str, *, where: str) -> list[int | str]:
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
+        content = loads(text, finite=False)
+    except ValueError as error:
         raise ScoreError(f"{where}: not valid JSON: {error}") from error
     items = content.get("images") if isinstance(content, dict) else content
     if not isinstance(items, list):

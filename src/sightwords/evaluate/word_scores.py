@@ -23,7 +23,9 @@ import numpy.typing as npt
 from sightwords.errors import ScoreError
 from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.evaluate.results import read_records, record_id
-from sightwords.files import DAMAGED_ZIP, atomic_path
+from sightwords.files import atomic_path
+from sightwords.npz import load_npz
+from sightwords.sealed import read_bytes
 
 Scores = npt.NDArray[np.float64]
 
@@ -56,7 +58,8 @@ class WordScoreTable:
 
 def read_word_scores(path: str | Path) -> WordScoreTable:
     """Read either form, told apart by content."""
-    return _read_npz(path) if zipfile.is_zipfile(path) else _read_jsonl(path)
+    is_npz = "\0" not in str(path) and zipfile.is_zipfile(path)
+    return _read_npz(path) if is_npz else _read_jsonl(path)
 
 
 def write_word_scores(path: str | Path, table: WordScoreTable) -> None:
@@ -72,11 +75,11 @@ def write_word_scores(path: str | Path, table: WordScoreTable) -> None:
 
 def _read_npz(path: str | Path) -> WordScoreTable:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            ids, words, scores = (arrays[key] for key in ("ids", "words", "scores"))
+        arrays = load_npz(read_bytes(path), kinds="biufU")
+        ids, words, scores = (arrays[key] for key in ("ids", "words", "scores"))
     except KeyError as error:
         raise ScoreError(f"{path}: no array {error}; expected ids, words and scores") from error
-    except (OSError, *DAMAGED_ZIP) as error:
+    except (OSError, ValueError) as error:
         raise ScoreError(
             f"{path}: cannot be read as NPZ ({error}); write it with numpy.savez from plain "
             "arrays (strings as dtype str, not object)"

@@ -64,8 +64,11 @@ def _decoded(path: str | None, payload: bytes, limits: ImageLimits, name: str) -
     except SandboxError as error:
         kind = ImageMemoryError if error.reason == "memory" else ImageError
         raise kind(f"{name}: {_WHY[error.reason].format(error)}") from error
-    size = tuple(answer["size"])
-    return Image.frombytes("RGB", size, bytes(pixels))
+    try:
+        width, height = map(int, answer["size"])
+        return Image.frombytes("RGB", (width, height), bytes(pixels))
+    except (ValueError, TypeError, KeyError, MemoryError) as error:  # it was taken over
+        raise ImageError(f"{name}: {_WHY['crash'].format('its pixels make no sense')}") from error
 
 
 _WHY = {

@@ -146,7 +146,7 @@ class Dmsm:
                 f"{TOKENIZER!r}; train the model again"
             )
         networks = [
-            _network(folder / name, reader.take(key, str), threads)
+            _network(folder / name, reader.sha256(key), threads)
             for name, key in ((IMAGE_NAME, "image_sha256"), (TEXT_NAME, "text_sha256"))
         ]
         return cls(

@@ -92,8 +92,8 @@ class GroundedSpec:
             **{name: reader.count(name) for name in counts},
             word_threshold=reader.between("word_threshold", 0, 1),
             length_power=reader.between("length_power", -4, 4),
-            vocabulary_sha256=reader.take("vocabulary_sha256", str),
-            network_sha256=reader.take("network_sha256", str),
+            vocabulary_sha256=reader.sha256("vocabulary_sha256"),
+            network_sha256=reader.sha256("network_sha256"),
         )
         _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256)
         _compare_sum(folder / NETWORK_NAME, spec.network_sha256)

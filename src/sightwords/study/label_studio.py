@@ -14,6 +14,7 @@ from typing import Any
 from sightwords.errors import StudyError
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
+from sightwords.strict_json import loads
 from sightwords.study.exchange import Imported, Record
 from sightwords.study.model import CHOICES, Showing
 
@@ -55,9 +56,10 @@ def write_label_studio(
 
 def read_label_studio(path: str | Path, done: Imported) -> Iterator[Record]:
     """Answers from a project's JSON export; cancelled annotations are left out and counted."""
+    text = read_text(path)
     try:
-        tasks = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
+        tasks = loads(text)
+    except ValueError as error:
         raise StudyError(f"{path}: not valid JSON: {error}; export the project as JSON") from error
     if not isinstance(tasks, list):
         raise StudyError(f"{path}: expected a list of tasks; export the project as JSON")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -20,6 +19,7 @@ from sightwords.errors import StudyError
 from sightwords.evaluate.grid import csv_text
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
+from sightwords.strict_json import loads
 from sightwords.study.exchange import Imported, Record
 from sightwords.study.model import CHOICES, Showing
 
@@ -114,7 +114,7 @@ def _answers_of_row(row: dict[str, str], where: str) -> dict[str, str]:
     if not packed:
         return {n.removeprefix("Answer."): v for n, v in row.items() if n.startswith("Answer.")}
     try:
-        [content] = json.loads(packed)
+        [content] = loads(packed)
         return {
             name: value if isinstance(value, str) else next(k for k, on in value.items() if on)
             for name, value in content.items()
@@ -129,7 +129,7 @@ def _api_records(text: str, path: str, done: Imported) -> Iterator[Record]:
             continue
         where = f"{path}, line {number}"
         try:
-            assignment = json.loads(line)
+            assignment = loads(line)
             root = ElementTree.fromstring(assignment["Answer"])
             worker = str(assignment["WorkerId"])
         except (ValueError, KeyError, TypeError, ElementTree.ParseError) as error:

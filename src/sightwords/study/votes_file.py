@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sightwords.errors import StudyError
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.results import read_text
+from sightwords.strict_json import loads, reason_of
 from sightwords.study.exchange import ImageVote
 from sightwords.study.model import ANSWERS
 
@@ -39,9 +39,9 @@ def _json_rows(text: str, path: str | Path) -> Iterator[tuple[str, Mapping[str, 
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise StudyError(f"{where}: not a JSON object ({error.msg})") from error
+                row = loads(line)
+            except ValueError as error:
+                raise StudyError(f"{where}: not a JSON object ({reason_of(error)})") from error
             if not isinstance(row, dict):
                 raise StudyError(f"{where}: expected an object with {', '.join(FIELDS)}")
             yield where, row

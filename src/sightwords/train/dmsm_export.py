@@ -27,6 +27,7 @@ from sightwords.errors import BundleError, InputError, require
 from sightwords.files import atomic_path, write_bytes, write_text
 from sightwords.rerank.dmsm import DMSM_NAME, FORMAT, IMAGE_NAME, TEXT_NAME, Dmsm, TextIndex
 from sightwords.settings import from_mapping, save_resolved
+from sightwords.strict_json import loads
 from sightwords.text.ptb import TOKENIZER
 from sightwords.text.trigrams import TrigramIndex
 from sightwords.train.dmsm_graphs import image_graph, text_graph
@@ -75,7 +76,7 @@ def load_dmsm(path: str | os.PathLike[str]) -> DmsmNetwork:
     files = require("safetensors.torch", extra="train", purpose="loading weights")
     try:
         with safetensors.safe_open(os.fspath(path), framework="pt") as file:
-            header = {key: json.loads(value) for key, value in file.metadata().items()}
+            header = {key: loads(value) for key, value in file.metadata().items()}
         config = from_mapping(DmsmConfig, header["config"], where=str(path))
         trigrams = TrigramIndex(tuple(header["trigrams"]))
         tokens, units = header["shape"]

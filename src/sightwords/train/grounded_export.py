@@ -26,6 +26,7 @@ from sightwords.rerank.grounded import NETWORK_NAME, VOCABULARY_NAME, Grounded, 
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.runtime import Network
 from sightwords.settings import from_mapping
+from sightwords.strict_json import loads
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
 from sightwords.train.export import write_program
@@ -79,7 +80,7 @@ def load_weights(path: str | os.PathLike[str]) -> GroundedNetwork:
             about = file.metadata() or {}
             state = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
         outcomes, tokens, features = map(int, about["sizes"].split(","))
-        config = from_mapping(GroundedConfig, json.loads(about["grounded"]), where=os.fspath(path))
+        config = from_mapping(GroundedConfig, loads(about["grounded"]), where=os.fspath(path))
         network = GroundedNetwork(config, outcomes=outcomes, tokens=tokens, features=features)
         network.load_state_dict(state)
     except (OSError, KeyError, RuntimeError, ValueError, tools.SafetensorError) as error:

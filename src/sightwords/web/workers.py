@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import Any, Protocol
 
-from sightwords.errors import BundleError
+from sightwords.errors import BundleError, SightwordsError
 from sightwords.parallel import WorkerLostError, WorkerProcess
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
@@ -209,8 +209,9 @@ class Pool:
         while self._workers[seat] is None and not self._closed.is_set():
             try:
                 self._workers[seat] = self._hire()
-            except Exception:  # without memory, say; others may work meanwhile
-                log.exception("no new worker could be started; trying again")
+            except Exception as error:  # without memory, say; others may work meanwhile
+                ours = isinstance(error, (SightwordsError, OSError))
+                log.error("no new worker; trying again (%s)", error, exc_info=not ours)
                 self._closed.wait(HIRE_AGAIN_SECONDS)
         return self._workers[seat]
 

@@ -185,8 +185,8 @@ def _detector(reader: Reader) -> DetectorSpec:
         input=_input(reader.table("input")),
         grid=_grid(reader.table("grid")),
         words=reader.count("words", MOST_WORDS),
-        vocabulary_sha256=reader.take("vocabulary_sha256", str),
-        network_sha256=reader.take("network_sha256", str),
+        vocabulary_sha256=reader.sha256("vocabulary_sha256"),
+        network_sha256=reader.sha256("network_sha256"),
         whole_token=reader.take("whole_token", int) if "whole_token" in reader.values else None,
     )
 

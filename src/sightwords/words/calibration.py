@@ -143,7 +143,7 @@ class Calibration:
             (NETWORK_NAME, "network_sha256", spec.network_sha256 if spec else None),
         )
         for name, key, known in sums:
-            _check_sum(reader, name, reader.take(key, str), known or sha256_of(folder / name))
+            _check_sum(reader, name, reader.sha256(key), known or sha256_of(folder / name))
         scores, precisions = _padded(curves, reader.where)
         base = _shares(rates, f"{reader.where}: base_rates")
         images = reader.count("images", MOST_IMAGES)

@@ -27,6 +27,7 @@ from PIL import Image
 from sightwords.errors import InputError, require
 from sightwords.files import atomic_path
 from sightwords.images import fit_size, resize, to_array
+from sightwords.strict_json import loads
 from sightwords.types import Box, FloatArray
 
 Method = Literal["selective_search", "edge_boxes"]
@@ -165,7 +166,7 @@ def _boxes(rectangles: Sequence[Sequence[int]], size: tuple[int, int], limit: in
 
 def _proposal(line: str, where: str) -> tuple[str, tuple[Box, ...]]:
     try:
-        record: Any = json.loads(line)
+        record: Any = loads(line)
         boxes = tuple(Box(*map(float, box)) for box in record["boxes"])
         key = str(record["id"])
     except (ValueError, TypeError, KeyError) as error:
