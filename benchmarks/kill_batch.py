@@ -245,10 +245,14 @@ def main() -> int:
                 episode.change()
             episode.finish()
             shutil.rmtree(episode.folder)
-            print(f"episode {number} ({episode.kind}): {bench.counts['kills']} kills", flush=True)
+            done = f"{bench.counts['kills']} kills, wrong: {_wrong(bench) or 'nothing'}"
+            print(f"episode {number} ({episode.kind}): {done}", flush=True)
     print(json.dumps({"episodes": number, "seed": args.seed, **bench.counts}, indent=1))
-    wrong = [name for name, count in bench.counts.items() if name.isupper() and count]
-    return 1 if wrong else 0
+    return 1 if _wrong(bench) else 0
+
+
+def _wrong(bench: Bench) -> list[str]:
+    return [name for name, count in bench.counts.items() if name.isupper() and count]
 
 
 if __name__ == "__main__":

@@ -118,6 +118,21 @@ def test_a_photo_replaced_since_is_captioned_again_by_missing(
     assert [key for key in before if before[key] != after[key]] == ["02"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+@pytest.mark.parametrize("name", FILES[:4])
+def test_a_name_of_any_bytes_is_found_again_by_missing(
+    tiny_bundle: Path, tmp_path: Path, name: str
+) -> None:
+    photos, out = tmp_path / "photos", tmp_path / name
+    photos.mkdir()
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
+    (tmp_path / "a.png").rename(photos / os.fsdecode(b"caf\xe9.png"))
+    assert _run(photos, out, tiny_bundle) == 0
+    before = out.read_bytes()
+    assert _run(photos, out, tiny_bundle, "--overwrite", "missing") == 0
+    assert out.read_bytes() == before
+
+
 def test_a_finished_output_is_not_called_whole_for_other_photos(
     tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,8 +215,8 @@ def test_what_a_killed_run_left_of_its_files_is_removed(tiny_bundle: Path, tmp_p
             )  # fmt: skip
             left.write_text("half")
         assert _run(source, out, tiny_bundle, "--resume") == 0
-    left = [path.name for path in tmp_path.rglob(".*") if "partial" in path.name]
-    assert left == [".other-abcdefgh.partial.jsonl"]
+    found = [path.name for path in tmp_path.rglob(".*") if "partial" in path.name]
+    assert found == [".other-abcdefgh.partial.jsonl"]
 
 
 def test_partial_files_are_known_by_the_names_that_are_given(tmp_path: Path) -> None:

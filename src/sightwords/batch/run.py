@@ -109,10 +109,13 @@ def _known(options: BatchOptions) -> Iterator[Record]:
     A caption that no batch has written (its id has no sum) is the user's own and is kept.
     """
     sums = read_sums(options.sums)
+    # Names that are not Unicode are escaped in most formats; the sums have them as they are.
+    names = {name.encode("utf-8", "backslashreplace").decode(): name for name in sums or ()}
     for record in read_results(options.out, options.format):
         if sums is None:
             raise _unknown_photos(options)
-        yield {**record, "sha256": sums.get(record["id"])}
+        image_id: str = names.get(record["id"]) or record["id"]
+        yield {**record, "id": image_id, "sha256": sums.get(image_id)}
 
 
 def _refuse_other_photos(source: Source, options: BatchOptions) -> None:

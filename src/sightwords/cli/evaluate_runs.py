@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightwords.cli.talk import say
 from sightwords.errors import InputError
 
 if TYPE_CHECKING:  # numpy and the metrics load when a command runs, not for --help
@@ -54,7 +54,7 @@ def _compare(report: Report, other: Report, args: argparse.Namespace) -> int:
     if args.out:
         with _writing(args.out):
             page = save_comparison(comparison, args.out, references=args.references)
-        _say(f"wrote {page} and comparison.json, .csv and .md beside it")
+        say(f"wrote {page} and comparison.json, .csv and .md beside it")
     return 0
 
 
@@ -82,7 +82,7 @@ def run_words(args: argparse.Namespace) -> int:
     if args.out:
         with _writing(args.out):
             save_words(report, args.out)
-        _say(f"wrote words.csv, table.json, table.csv and table.md into {args.out}")
+        say(f"wrote words.csv, table.json, table.csv and table.md into {args.out}")
     if args.plot:
         from sightwords.evaluate.curves import plot_words
 
@@ -92,7 +92,7 @@ def run_words(args: argparse.Namespace) -> int:
         system = args.save_row.partition(":")[2].strip()
         with _writing(args.rows):
             kept = save_word_rows(report, args.rows, system=system)
-        _say(f"kept {kept}")
+        say(f"kept {kept}")
     return 0
 
 
@@ -154,12 +154,12 @@ def _keep(report: Report, args: argparse.Namespace) -> None:
     if args.out:
         with _writing(args.out):
             save_report(report, args.out)
-        _say(f"wrote scores.json, scores.csv, scores.md and per_image.jsonl into {args.out}")
+        say(f"wrote scores.json, scores.csv, scores.md and per_image.jsonl into {args.out}")
     if args.save_row:
         table, _, system = args.save_row.partition(":")
         with _writing(args.rows):
             kept = save_report_row(report, args.rows, table=table, system=system.strip())
-        _say(f"kept {kept}")
+        say(f"kept {kept}")
 
 
 def _check_row(args: argparse.Namespace, *, tables: Sequence[str] = CAPTION_TABLES) -> None:
@@ -188,7 +188,3 @@ def _writing(where: str | Path) -> Iterator[None]:
             f"{where}: cannot be written ({error.strerror or error}); check the path, its "
             "permissions and the space left"
         ) from error
-
-
-def _say(text: str) -> None:
-    print(f"sightwords: {text}", file=sys.stderr)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sightwords
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.talk import say
 from sightwords.errors import BundleError, InputError
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ def run(args: argparse.Namespace) -> int:
     )
     found = generator.sentences(probs)
     if idle := idle_wish(constraints.forbidden, generator.model.vocabulary):
-        print(f"sightwords: warning: {idle}", file=sys.stderr)
+        say(f"warning: {idle}")
     print(_json(found) if args.json else _lines(found))
     for unmet in found.unmet:
-        print(f"sightwords: warning: no sentence meets: {unmet}", file=sys.stderr)
+        say(f"warning: no sentence meets: {unmet}")
     return 0
 
 
