@@ -22,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from sightwords.errors import ImageError
-from sightwords.images import ImageLimits, decode, to_array
+from sightwords import sandbox
+from sightwords.errors import ImageError, SandboxError
+from sightwords.images import ImageLimits, decode, decode_apart, to_array
 from sightwords.types import ImageRef
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -234,6 +235,16 @@ def test_a_pipe_that_says_nothing_is_not_waited_for_long(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe.jpg")
     with pytest.raises(ImageError, match=r"pipe\.jpg: is a pipe that did not end within 0\.2"):
         decode(tmp_path / "pipe.jpg", limits=ImageLimits(seconds=0.2))
+
+
+def test_without_a_helper_process_the_photo_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    sandbox.stop_helpers()
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(SandboxError, match="no helper process can be started"):
+        decode_apart(encoded(quadrants(), "PNG"))
 
 
 def test_devices_and_huge_files_are_refused(tmp_path: Path) -> None:

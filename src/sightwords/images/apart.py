@@ -1,7 +1,7 @@
 """Decoding in a process of its own, where it can be stopped (`sandbox.py`).
 
-Everything that captions or converts photos decodes through `decode_apart`; training reads corpora in
-bulk and calls `decode` itself, which checks the same limits but cannot stop a decoder that hangs.
+Everything that captions or converts photos decodes through `decode_apart`. Training reads corpora
+in bulk and calls `decode` itself, which checks the same limits but cannot stop a decoder that hangs.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def _decoded(
             memory_bytes=limits.memory_bytes,
         )
     except SandboxError as error:
+        if error.reason == "start":  # which is not this photo's fault
+            raise
         kind = ImageMemoryError if error.reason == "memory" else ImageError
         raise kind(f"{name}: {_WHY[error.reason].format(error)}") from error
     try:
@@ -84,7 +86,6 @@ _WHY = {
     "it (--max-seconds, ImageLimits.seconds)",
     "crash": "cannot be decoded: {}; the file is damaged or hostile: save it in another format",
     "failed": "cannot be decoded ({}); save it in another format",
-    "start": "cannot be decoded: {}",
 }
 
 
