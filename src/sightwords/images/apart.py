@@ -1,7 +1,7 @@
 """Decoding in a process of its own, where it can be stopped (`sandbox.py`).
 
 Everything that captions or converts photos decodes through `decode_apart`. Training reads corpora
-in bulk and calls `decode` itself, which checks the same limits but cannot stop a decoder that hangs.
+in bulk and calls `decode` itself, which checks the same limits but cannot stop a hanging decoder.
 """
 
 from __future__ import annotations
