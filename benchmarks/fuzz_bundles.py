@@ -528,6 +528,8 @@ def main() -> int:
             shutil.rmtree(case)
             kinds[outcome.split(":")[0].split(" ")[0]] += 1
             most, longest = max(most, more), max(longest, seconds)
+            if number % 250 == 249:
+                print(f"{number + 1} done: {dict(kinds)}", file=sys.stderr, flush=True)
             if outcome.startswith("FINDING") or args.only is not None:
                 findings += outcome.startswith("FINDING")
                 print(f"{number}  {told}\n    {outcome}  ({seconds:.1f} s, {more} MB)", flush=True)

@@ -131,7 +131,11 @@ def test_what_was_summed_is_what_is_loaded(bundle: Path) -> None:
         for path in ("words/vocabulary.json", "language/language.npz", "rerank/weights.json"):
             data = (bundle / path).read_bytes()
             (bundle / path).write_bytes(data[:-1] + b"\n\n"[: 1 + (data[-1:] == b"\n")])
-        load = {"words": opened.detector, "language": opened.generator, "rerank": opened.chooser}
+        load: dict[str, Callable[[], object]] = {
+            "words": opened.detector,
+            "language": opened.generator,
+            "rerank": opened.chooser,
+        }
         for name, stage in load.items():
             with pytest.raises(BundleError, match=f"{name}/.*(was changed|larger than)"):
                 stage()
@@ -295,7 +299,7 @@ def _npz(bundle: Path, **changes: Any) -> None:
 def _header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
     out = io.BytesIO()
     header = {"descr": kind, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(out, header)  # type: ignore[arg-type]
+    np.lib.format.write_array_header_1_0(out, header)
     return out.getvalue()
 
 
@@ -322,7 +326,7 @@ def _header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
         ({"bilinear_context": np.zeros((10, 2), np.float32)}, "lacks the array 'bilinear_p"),
         ({"follower_offsets": np.zeros(11, np.float32)}, "expected whole numbers"),
         ({"follower_offsets": np.zeros(11, np.int32)}, "do not divide 80 followers"),
-        ({"follower_offsets": np.arange(80, -1, -8, np.int32)}, "do not divide"),
+        ({"follower_offsets": np.arange(80, -1, -8, dtype=np.int32)}, "do not divide"),
         ({"follower_offsets": np.full(11, 2**31 - 1, np.int32)}, "do not divide"),
         ({"follower_ids": np.full(80, 60000, np.uint16)}, "expected words from 0 to 7"),
         ({"follower_ids": np.full(80, -1, np.int32)}, "expected words from 0 to 7"),
