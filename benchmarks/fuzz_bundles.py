@@ -5,8 +5,9 @@
 Each case takes a whole bundle (a tiny one as the tests make it, or the one with all five parts
 inside the package), changes one value, array or byte in one file, writes a `bundle.json` that is
 true to the change, loads the bundle and captions a small photo. Good outcomes are a caption with
-finite numbers and an error of ours. A traceback, a crash, over 600 MB more memory or over 10 seconds
-of CPU time is a finding: it is printed with the number of the case, which `--only NUMBER` repeats.
+finite numbers and an error of ours. A traceback, a crash, over 600 MB more memory or over 10
+seconds of CPU time is a finding: it is printed with the number of the case, which `--only NUMBER`
+repeats.
 
 Cases run in child processes under limits of the operating system. A child that dies is replaced.
 """
@@ -527,6 +528,8 @@ def main() -> int:
             shutil.rmtree(case)
             kinds[outcome.split(":")[0].split(" ")[0]] += 1
             most, longest = max(most, more), max(longest, seconds)
+            if number % 250 == 249:
+                print(f"{number + 1} done: {dict(kinds)}", file=sys.stderr, flush=True)
             if outcome.startswith("FINDING") or args.only is not None:
                 findings += outcome.startswith("FINDING")
                 print(f"{number}  {told}\n    {outcome}  ({seconds:.1f} s, {more} MB)", flush=True)

@@ -39,6 +39,7 @@ WORDS = [{"word": word, "used": True} for word in ("dog", "cat")]
 _OURS = ("XMP-dc:Description", "XMP-dc:Subject", "XMP-iptcCore:AltTextAccessibility")
 _PLACES = ("Offset", "Start", "Offsets")
 """Ends of tags that give a place in the file, which may move with all that it points to."""
+_MARKS = (b"adobe:ns:meta", b"com.adobe.xmp", b"ns.adobe.com/xap")
 _WEBP_HEADER = (
     "File:FileType",
     "RIFF:WebP_Flags",
@@ -106,8 +107,7 @@ def _caption(path: Path, reasons: Counter[str]) -> str:
         return "rewritten" if wrong is None else "no sidecar"
     except EmbedError as error:
         reasons[str(error).split(": ", 2)[2].split(" (")[0].split(" at byte")[0]] += 1
-        words = [word["word"] for word in WORDS]
-        failed = {"id": path.name, "error": str(error), "caption": CAPTION, "words": words}
+        failed = {**record, "error": str(error)}
         said = write_instead(path.with_suffix(".xmp"), failed, keep=True)["error"]
         return "sidecar" if "its caption is in" in said else "no sidecar"
 
@@ -157,7 +157,7 @@ def _lost_bytes(old: bytes, new: bytes, ending: str) -> str | None:
     front = _common(old, new)
     back = _common(old[front:][::-1], new[front:][::-1])
     lost = old[front : len(old) - back]
-    if lost and b"adobe:ns:meta" not in old and b"com.adobe.xmp" not in old:
+    if lost and not any(mark in old for mark in _MARKS):
         return f"lost {len(lost)} bytes"
     if len(lost) > 4000 or b"IDAT" in lost or b"\xff\xda" in lost:
         return f"lost {len(lost)} bytes beside its XMP"

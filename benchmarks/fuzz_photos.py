@@ -321,7 +321,20 @@ def _odd_number(data: bytes, random: Random) -> bytes:
     return data[:at] + struct.pack(str(random.choice(["<I", ">I"])), int(number)) + data[at + 4 :]
 
 
+def _flip_xmp(data: bytes, random: Random) -> bytes:
+    """Change an older packet: letters for letters, so that some of it stays XML."""
+    at = data.find(b"<x:xmpmeta")
+    if at < 0:
+        return _flip(data, random)
+    changed = bytearray(data)
+    for _ in range(int(random.integers(1, 4))):
+        place = at + int(random.integers(0, min(1000, len(data) - at)))
+        changed[place] = int(random.choice(list(b"aeZ09<>/\"' :=&\xff")))
+    return bytes(changed)
+
+
 _MUTATIONS = (
+    _flip_xmp,
     _flip, _flip_head, _flip_bit, _flip_tail, _truncate, _truncate_little, _splice, _insert,
     _odd_number,
 )  # fmt: skip

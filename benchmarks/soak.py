@@ -8,9 +8,10 @@ bytes, bodies that are too large, half requests and whole ones whose answer nobo
 processes, so that shared pages count once; the load stops for a moment before each sample.
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
-answer, or if memory grows by more than 5 % after the first ten minutes: the largest median of ten
-minutes against that of minutes 10 to 20. A single sample says little, since a worker that has just
-been replaced is smaller than one that has worked for a while.
+answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
+all later samples. A single sample says little, since a worker that has just been replaced is
+smaller than one that has worked for a while. The server's own process is never replaced; its
+memory is given apart.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Tally:
     signals: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)
+    server_memory: list[tuple[float, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answered(self, kind: str, status: int | str, *, expected: bool, detail: str = "") -> None:
@@ -87,7 +89,7 @@ def main() -> int:
     for thread in threads:
         thread.start()
     try:
-        _watch(server, args, tally, start, pause)
+        _watch(server, args, tally, start, clients, pause)
     except KeyboardInterrupt:
         print("stopped early", file=sys.stderr)
     end.set()
@@ -236,6 +238,20 @@ class Clients:
         self._judge("health", answer.status, dict(answer.getheaders()), answer.read())
         connection.close()
 
+    def crowd(self, count: int) -> None:
+        """So many figures of large photos at once, so that every worker has some to make."""
+        large = sorted(self.photos, key=len)[-5:]
+
+        def ask(number: int) -> None:
+            with suppress(OSError, http.client.HTTPException):
+                self._judge("crowd", *self._post("/v1/explain", large[number % 5], "image/png"))
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(CLIENT_SECONDS)
+
     def _form(self, kind: str, path: str, photos: int, sentences: list[str]) -> None:
         parts = [
             b'Content-Disposition: form-data; name="image"; filename="%d"\r\n\r\n' % i
@@ -364,9 +380,10 @@ def _harm(
                 tally.signals[number.name] += 1
 
 
-def _megabytes(server: subprocess.Popen[bytes]) -> float:
+def _megabytes(processes: list[psutil.Process]) -> float:
+    """Their PSS."""
     total = 0
-    for process in _tree(server):
+    for process in processes:
         with suppress(OSError, ValueError):
             for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
@@ -379,6 +396,7 @@ def _watch(
     args: argparse.Namespace,
     tally: Tally,
     start: float,
+    clients: Clients,
     pause: threading.Event,
 ) -> None:
     """Sample memory, and write what is known so far."""
@@ -386,9 +404,11 @@ def _watch(
     until = start + 60 * args.minutes
     while (now := time.monotonic()) < until and server.poll() is None:
         time.sleep(min(SAMPLE_SECONDS, max(0.0, until - now)))
-        whole = _when_whole(server, args.workers, pause)
+        whole = _when_whole(server, args.workers, clients, pause)
         if whole is not None:
-            tally.memory.append((round((time.monotonic() - start) / 60, 2), round(whole, 1)))
+            minute = round((time.monotonic() - start) / 60, 2)
+            tally.memory.append((minute, round(whole, 1)))
+            tally.server_memory.append((minute, round(_megabytes(_tree(server)[:1]), 1)))
         if time.monotonic() - written >= WRITE_SECONDS:
             written = time.monotonic()
             _write(args.out, report(tally, time.monotonic() - start, None, ended=False))
@@ -397,15 +417,19 @@ def _watch(
 
 
 def _when_whole(
-    server: subprocess.Popen[bytes], workers: int, pause: threading.Event
+    server: subprocess.Popen[bytes], workers: int, clients: Clients, pause: threading.Event
 ) -> float | None:
-    """Memory once all workers are there and rest; a sample without one would look too good."""
+    """Memory once all workers are there, have worked and rest; others would look too good."""
     pause.set()
     try:
         for _ in range(30):
             time.sleep(1)
-            if _settled(_workers(server), workers):
-                return _megabytes(server)
+            before = _workers(server)
+            if not _settled(before, workers):
+                continue
+            clients.crowd(4 * workers)
+            if _workers(server) == before and _settled(before, workers):
+                return _megabytes(_tree(server))
         return None
     finally:
         pause.clear()
@@ -434,8 +458,7 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
     """All figures as JSON."""
     with tally.lock:
         settled = [mb for minute, mb in tally.memory if minute >= SETTLED_MINUTES]
-        medians = _medians(tally.memory)
-        growth = round(100 * (max(medians) / medians[0] - 1), 2) if medians else None
+        growth = _growth(tally.memory)
         latencies = sorted(tally.latencies)
         return {
             "minutes": round(seconds / 60, 2),
@@ -450,13 +473,27 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
             "memory_mb": {
                 "at_10_minutes": settled[0] if settled else None,
                 "max_after": max(settled, default=None),
-                "medians_of_10_minutes": medians,
+                "medians_of_10_minutes": _medians(tally.memory),
                 "last": tally.memory[-1][1] if tally.memory else None,
                 "growth_percent": growth,
+                "server_process_growth_percent": _growth(tally.server_memory),
+                "server_process_samples": tally.server_memory,
                 "samples": tally.memory,
             },
             "good": not tally.unexpected and (growth is None or growth <= MOST_GROWTH),
         }
+
+
+def _growth(samples: list[tuple[float, float]]) -> float | None:
+    """In percent, along a straight line through all samples after the first ten minutes."""
+    later = [(minute, mb) for minute, mb in samples if minute >= SETTLED_MINUTES]
+    if len(later) < 3:
+        return None
+    minutes, megabytes = zip(*later, strict=True)
+    line = statistics.linear_regression(minutes, megabytes)
+    start = float(line.intercept + line.slope * minutes[0])
+    growth: float = 100 * float(line.slope) * (minutes[-1] - minutes[0]) / start
+    return round(growth, 2)
 
 
 def _medians(samples: list[tuple[float, float]]) -> list[float]:

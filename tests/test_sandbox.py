@@ -49,6 +49,18 @@ def fail(arguments, payload):
 def refuse(arguments, payload):
     raise ImageError("cat.jpg: is a dog")
 
+def lie(arguments, payload):
+    import struct
+    text = arguments["text"].encode()
+    # As a hostile file would that has taken the process over: straight into the pipe.
+    for descriptor in range(3, 20):
+        try:
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe"):
+                os.write(descriptor, struct.pack("<II", len(text), 0) + text)
+        except OSError:
+            pass
+    time.sleep(60)
+
 def process(arguments, payload):
     return {"pid": os.getpid()}, b""
 """
@@ -123,6 +135,15 @@ def test_errors_of_ours_stay_what_they_are() -> None:
         run("refuse")
     with pytest.raises(SandboxError, match="KeyError: 'what'"):
         run("fail")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("text", ["no JSON", "[]", "[" * 100_000, '{"error": "no such"}', "{}"])
+def test_a_helper_that_was_taken_over_cannot_do_harm(text: str) -> None:
+    with pytest.raises(SandboxError):
+        run("lie", text=text, seconds=10)
+    sandbox.stop_helpers()
+    assert works()
 
 
 def test_threads_have_a_helper_each() -> None:

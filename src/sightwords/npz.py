@@ -78,21 +78,26 @@ def refuse_bomb(members: list[zipfile.ZipInfo], packed_bytes: int, *, most: int)
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"it holds {twice!r:.60} twice")
     total = sum(member.file_size for member in members)
-    if total > FREE_BYTES and total > LARGEST_RATIO * packed_bytes:
-        raise ValueError(
-            f"its {packed_bytes} bytes unpack to {total}; expected at most {LARGEST_RATIO} times "
-            "as many"
-        )
+    sizes = [(member.file_size, member.compress_size) for member in members]
+    for unpacked, packed in (*sizes, (total, packed_bytes)):
+        if unpacked > FREE_BYTES and unpacked > LARGEST_RATIO * packed:
+            raise ValueError(
+                f"{packed} bytes unpack to {unpacked}; expected at most {LARGEST_RATIO} times as "
+                "many"
+            )
 
 
 def _array_bytes(stored: zipfile.ZipFile, member: zipfile.ZipInfo, kinds: str) -> int:
     """Of one array, by its header; which must say what the zip says."""
-    with stored.open(member) as stream:
-        major, _ = npy.read_magic(stream)
-        read = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
-        shape, _, dtype = read(stream)
-        header = stream.tell()
     name = member.filename
+    with stored.open(member) as stream:
+        try:
+            major, _ = npy.read_magic(stream)
+            read = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
+            shape, _, dtype = read(stream)
+        except Exception as error:  # it is parsed as Python: SyntaxError, TokenError and others
+            raise ValueError(f"{name!r:.60} has a header that cannot be read") from error
+        header = stream.tell()
     if dtype.kind not in kinds:
         raise ValueError(f"{name!r:.60} is of type {str(dtype)!r:.40}; expected numbers")
     size = math.prod(shape) * dtype.itemsize

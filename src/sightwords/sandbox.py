@@ -41,6 +41,7 @@ START_SECONDS = 60.0
 OWN_BYTES = 48 << 20
 """Memory of a helper that has done nothing yet."""
 LARGEST_ANSWER = 256 << 20
+LONGEST_MESSAGE = 2000
 MOST_IDLE = 8
 CALLS = 1000
 """A helper is replaced after so many calls, so that leaks of decoders stay small."""
@@ -85,12 +86,13 @@ def run_apart(
             raise
         # It may have been killed from outside; what crashes a second helper is the file's fault.
         header, data = _asked(module, memory_bytes, request, payload, seconds)
-    if "error" in header:
-        kind = _OUR_ERRORS.get(header["error"])
-        if kind is not None and kind is not SandboxError:
-            raise kind(header["message"])
-        raise SandboxError("failed", header["message"])
-    return header["answer"], data
+    if "answer" in header:
+        return header["answer"], data
+    message = str(header.get("message"))[:LONGEST_MESSAGE]
+    kind = _OUR_ERRORS.get(str(header.get("error")))
+    if kind is not None and kind is not SandboxError:
+        raise kind(message)
+    raise SandboxError("failed", message)
 
 
 def _asked(
@@ -149,7 +151,14 @@ class _Helper:
 
         self.calls += 1
         header, data = self._within(seconds, exchange)
-        return json.loads(header), data
+        try:
+            found = json.loads(header)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            self.stop()  # a hostile file has taken it over
+            raise SandboxError("crash", "the helper process gave an answer that cannot be read")
+        return found, data
 
     def _within(
         self,

@@ -141,6 +141,10 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "a.avif": (lambda: _red("AVIF"), "captions can be embedded in"),
     "signed.png": (_c2pa_png, "it is signed"),
     "xmp.jpg": (lambda: _red("JPEG", xmp=b"<x>not RDF"), "its XMP cannot be read"),
+    "meta.jpg": (lambda: _red("JPEG", xmp=FOREIGN.replace(b"ns:meta", b"ns:mesa")),
+                 "rdf:RDF at an unusual place"),
+    "head.jpg": (lambda: _red("JPEG", xmp=FOREIGN).replace(b"com/xap/1.0", b"comqxap/1.0"),
+                 "it has XMP at an unusual place"),
     "two.jpg": (lambda: _red("JPEG", xmp=FOREIGN)[:2] + _red("JPEG", xmp=FOREIGN)[2:20]
                 + _segment(FOREIGN) + _red("JPEG", xmp=FOREIGN)[20:], "several XMP packets"),
 }  # fmt: skip

@@ -22,8 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from sightwords.errors import ImageError
-from sightwords.images import ImageLimits, decode, to_array
+from sightwords import sandbox
+from sightwords.errors import ImageError, SandboxError
+from sightwords.images import ImageLimits, decode, decode_apart, to_array
 from sightwords.types import ImageRef
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -196,6 +197,65 @@ def test_deep_modes_are_scaled_by_the_range_in_use(
     assert image.mode == mode
     assert to_array(decode(image))[0, :, 0].tolist() == expected
     assert to_array(decode(encoded(image, "TIFF")))[0, :, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("scale", [1.0, 200.0])
+def test_a_float_map_is_not_black(scale: float) -> None:
+    pixels = np.array([[0.0, 0.25], [0.5, 1.0]], np.float32) * scale
+    data = b"Pf\n2 2\n-1.0\n" + pixels[::-1].tobytes()  # its rows go upwards
+    expected = [0, 64, 128, 255] if scale == 1 else [0, 50, 100, 200]
+    assert to_array(decode(data))[:, :, 0].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "I;16", "F", "CMYK"])
+def test_a_large_image_is_reduced_by_a_whole_factor(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[decode.__module__], "REDUCED_ABOVE", 3000)
+    monkeypatch.setattr("sightwords.images.pixels.BAND_PIXELS", 700)  # several bands
+    grey = np.tile(np.repeat([0, 255], 50).astype(np.uint8), (61, 1))
+    deep = {"I;16": np.uint16(257) * grey.astype(np.uint16), "F": grey.astype(np.float32)}
+    image = Image.fromarray(deep[mode]) if mode in deep else Image.fromarray(grey).convert(mode)
+    reduced = decode(image)
+    assert reduced.size == (50, 31)  # 100 x 61, halved, nothing cut off
+    assert to_array(reduced)[30, [0, 24, 25, 49], 0].tolist() == [0, 0, 255, 255]
+    assert decode(image, whole=True).size == (100, 61)
+
+
+def test_a_large_jpeg_is_decoded_at_a_smaller_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[decode.__module__], "REDUCED_ABOVE", 10_000)
+    data = encoded(quadrants((320, 160)), "JPEG", quality=95)
+    small, whole = decode(data), decode(data, whole=True)
+    assert small.size == (80, 40)  # libjpeg halves it, and it is halved once more
+    wanted = np.asarray(whole.resize(small.size, Image.Resampling.BOX), float)
+    assert np.abs(np.asarray(small, float) - wanted).mean() < 4
+
+
+def test_a_pipe_that_says_nothing_is_not_waited_for_long(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(ImageError, match=r"pipe\.jpg: is a pipe that did not end within 0\.2"):
+        decode(tmp_path / "pipe.jpg", limits=ImageLimits(seconds=0.2))
+
+
+def test_without_a_helper_process_the_photo_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    sandbox.stop_helpers()
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    with pytest.raises(SandboxError, match="no helper process can be started"):
+        decode_apart(encoded(quadrants(), "PNG"))
+
+
+def test_devices_and_huge_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="is a device or a socket"):
+        decode("/dev/zero")
+    with (tmp_path / "huge.jpg").open("wb") as stream:
+        stream.truncate(10 << 30)
+    with pytest.raises(ImageError, match="the file has 10,240 MB, over the limit of 512"):
+        decode(tmp_path / "huge.jpg")
+    with pytest.raises(ImageError, match="has more than 0 MB, which would all have to be"):
+        decode(b"1234", limits=ImageLimits(held_bytes=3))
 
 
 def test_cmyk_jpegs_hold_inverted_ink_as_adobe_writes_it() -> None:

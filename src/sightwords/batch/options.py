@@ -13,7 +13,7 @@ from typing import Any, Literal
 from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
-from sightwords.images.limits import MAX_SECONDS, limits_of
+from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, limits_of
 from sightwords.language.constraints import idle_wish, wished_words
 from sightwords.pipeline import Captioner, load
 from sightwords.text.vocabulary import Vocabulary
@@ -42,6 +42,8 @@ class Wishes:
     """Sentences to keep beside the caption, in JSONL and Parquet."""
     max_seconds: float = MAX_SECONDS
     """Time limit for one photo; one that takes longer is listed as an error."""
+    max_megabytes: float = MAX_MEGABYTES
+    """Memory limit for decoding one photo."""
     min_precision: float = 0.0
     require: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
@@ -64,7 +66,7 @@ class Wishes:
             min_precision=self.min_precision,
             require=self.require,
             forbid=forbid,
-            limits=limits_of(self.max_seconds),
+            limits=limits_of(self.max_seconds, self.max_megabytes),
         )
 
     def warn(self, bundle: Path) -> None:

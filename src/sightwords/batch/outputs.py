@@ -138,7 +138,7 @@ def write_beside(
 
     `anew` makes a copy from the photograph as it is now, whatever is there.
     """
-    words = used_words(record)
+    words = _used_words(record)
     if kind == "xmp":
         return write_xmp(target, record["caption"], words, keep=keep)
     if kind == "embedded":
@@ -154,16 +154,15 @@ def write_beside(
     return _write_text(target, record["caption"] + "\n", keep=keep)
 
 
-def used_words(record: Record) -> list[str]:
+def _used_words(record: Record) -> list[str]:
     """The detected words that a caption uses."""
     return [word["word"] for word in record["words"] if word["used"]]
 
 
 def write_instead(sidecar: Path, record: Record, *, keep: bool) -> Record:
     """A sidecar for a photo that its caption could not be embedded in; the error that says so."""
-    caption, words = record["caption"], record["words"]
     try:
-        wrong = write_xmp(sidecar, caption, words, keep=keep)
+        wrong = write_xmp(sidecar, record["caption"], _used_words(record), keep=keep)
     except OSError as error:
         if error.errno in FULL:
             raise

@@ -19,7 +19,6 @@ from sightwords.batch.outputs import (
     read_results,
     result_id,
     sidecar_name,
-    used_words,
     write_beside,
     write_errors,
     write_instead,
@@ -305,8 +304,7 @@ class _Job:
         except ChangedError as error:  # the caption may be wrong by now
             wrong = str(error)
         except EmbedError as error:  # the caption is noted first: a sidecar follows at the end
-            caption = {"caption": record["caption"], "words": used_words(record)}
-            return {"id": image_id, "error": str(error), **caption}
+            return {**record, "error": str(error)}
         return {"id": image_id, "error": wrong} if wrong else record
 
     def with_sidecar(self, record: Record) -> Record:

@@ -149,6 +149,7 @@ def _wishes(args: argparse.Namespace) -> dict[str, Any]:
         "workers": args.workers,
         "n_best": args.n_best,
         "max_seconds": args.max_seconds,
+        "max_megabytes": args.max_memory,
         "min_precision": args.min_precision,
         "require": tuple(args.require),
         "forbid": tuple(args.forbid),

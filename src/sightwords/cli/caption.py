@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.names import json_line, let_any_name_out
+from sightwords.cli.photo_limits import add_photo_limits, photo_limits
 from sightwords.cli.talk import say
 from sightwords.corpus.sources import listed_image
 from sightwords.errors import SightwordsError, on_one_line, said_of
-from sightwords.images.limits import MAX_SECONDS, limits_of
 from sightwords.pipeline import load
 from sightwords.samples import sample_paths
 
@@ -104,13 +104,7 @@ def add_wishes(parser: argparse.ArgumentParser) -> None:
         help="fetch photos that a list names by an http or https URL, up to 64 MB each (default: "
         "such a photo is an error)",
     )
-    parser.add_argument(
-        "--max-seconds",
-        type=_seconds,
-        default=MAX_SECONDS,
-        metavar="S",
-        help="time limit for one photo (default: %(default)g); one that takes longer is an error",
-    )
+    add_photo_limits(parser)
     parser.add_argument(
         "--bundle",
         metavar="BUNDLE",
@@ -135,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         require=args.require,
         forbid=args.forbid,
         backend="numpy" if len(photographs) < FEW else "auto",
-        limits=limits_of(args.max_seconds),
+        limits=photo_limits(args),
     )
     failed = 0
     for photograph in photographs:
@@ -233,16 +227,6 @@ def _draw(
     number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
     with atomic_path(folder / f"{stem}{number}.png") as path:
         captioner.explain(trace).save(path)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
 
 
 def _share(text: str) -> float:

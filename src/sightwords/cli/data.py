@@ -22,7 +22,7 @@ from sightwords.corpus.report import problem_json, problem_lines, report_json, r
 from sightwords.corpus.sources import read_bytes
 from sightwords.corpus.summary import Summary, summarise
 from sightwords.errors import CorpusError, ImageError
-from sightwords.images import decode, fit_size, resize
+from sightwords.images import decode_apart, fit_size, resize
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import ImageRef
 
@@ -257,7 +257,7 @@ def _progress(what: str) -> Iterator[Callable[[int], None] | None]:
 def _probe(image: ImageRef) -> tuple[str, int, int]:
     """Format and upright size of an image that decodes to its last pixel."""
     data = read_bytes(image)
-    upright = decode(ImageRef(image.location, image.member, data), whole=True)
+    upright = decode_apart(ImageRef(image.location, image.member, data), whole=True)
     return _format(data), *upright.size
 
 
@@ -271,7 +271,7 @@ def _encoder(
 ) -> Callable[[ImageRef], EncodedImage]:
     def encode(image: ImageRef) -> EncodedImage:
         data = read_bytes(image)
-        upright = decode(ImageRef(image.location, image.member, data), whole=True)
+        upright = decode_apart(ImageRef(image.location, image.member, data), whole=True)
         if target == "keep":
             found = _format(data)
             return EncodedImage(_ENDINGS.get(found, found.lower()), data, upright.size)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.photo_limits import add_photo_limits, photo_limits
 from sightwords.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads (default: all available)"
     )
+    add_photo_limits(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -65,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     if mute := [s for s, words in zip(sentences, tokens, strict=True) if not words]:
         raise InputError(f"{args.sentences}: {mute[0]!r} has no words; take that line out")
     detector, dmsm = _models(args)
-    features = detector(decode_apart(args.photograph), name=args.photograph).features
+    features = detector(
+        decode_apart(args.photograph, limits=photo_limits(args)), name=args.photograph
+    ).features
     assert features is not None
     scores = dmsm.score(features, tokens)
     shares = dmsm.shares(scores)

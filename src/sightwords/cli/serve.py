@@ -60,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     for option, default, unit, text in (
         ("--max-megabytes", 32, int, "of one request"),
         ("--max-megapixels", 64, float, "of one photograph"),
+        ("--max-memory", 300, int, "MB for decoding one photo"),
         ("--max-images", 16, int, "photographs in one request"),
         ("--max-seconds", 30, float, "from a request to its answer"),
         ("--queue", 64, int, "photographs that may wait; further ones are answered 503"),
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     limits = Limits(
         body_bytes=args.max_megabytes * MEGABYTE,
         pixels=int(args.max_megapixels * 1e6),
+        memory_bytes=args.max_memory * MEGABYTE,
         images=args.max_images,
         seconds=args.max_seconds,
         queue=args.queue,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
 from sightwords.cli.names import json_line, let_any_name_out
+from sightwords.cli.photo_limits import add_photo_limits, photo_limits
 from sightwords.cli.talk import say
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.samples import sample_paths
@@ -68,6 +69,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads (default: all available)"
     )
+    add_photo_limits(parser)
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -109,7 +111,7 @@ def _detect(
     from sightwords.images import decode_apart
     from sightwords.words.detector import pool
 
-    image = decode_apart(photograph)
+    image = decode_apart(photograph, limits=photo_limits(args))
     regions = detector(image, name=photograph)
     scores = pool(regions)
     if asked is None:

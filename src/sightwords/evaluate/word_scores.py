@@ -58,7 +58,8 @@ class WordScoreTable:
 
 def read_word_scores(path: str | Path) -> WordScoreTable:
     """Read either form, told apart by content."""
-    return _read_npz(path) if zipfile.is_zipfile(path) else _read_jsonl(path)
+    is_npz = "\0" not in str(path) and zipfile.is_zipfile(path)
+    return _read_npz(path) if is_npz else _read_jsonl(path)
 
 
 def write_word_scores(path: str | Path, table: WordScoreTable) -> None:

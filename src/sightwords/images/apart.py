@@ -1,7 +1,7 @@
 """Decoding in a process of its own, where it can be stopped (`sandbox.py`).
 
-Everything that captions photos decodes through `decode_apart`; training reads corpora in bulk and
-calls `decode` itself, which checks the same limits but cannot stop a decoder that hangs.
+Everything that captions or converts photos decodes through `decode_apart`. Training reads corpora
+in bulk and calls `decode` itself, which checks the same limits but cannot stop a hanging decoder.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 from dataclasses import asdict, replace
+from functools import partial
 from time import monotonic
 
 import numpy as np
@@ -29,7 +30,9 @@ threads together do not take several times the limit."""
 _large = threading.Lock()
 
 
-def decode_apart(source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS) -> Image.Image:
+def decode_apart(
+    source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS, whole: bool = False
+) -> Image.Image:
     """As `decode`, but bytes of strangers are unpacked in a helper process with limits.
 
     Pillow images and arrays hold pixels already and are converted here.
@@ -38,34 +41,42 @@ def decode_apart(source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS) -
     (3, 2)
     """
     if isinstance(source, (np.ndarray, Image.Image)):
-        return decode(source, limits=limits)
+        return decode(source, limits=limits, whole=whole)
     name = name_of(source)
     path = path_of(source)
     payload = b"" if path is not None else content_of(source, limits, name)
+    run = partial(_decoded, path, payload, name, whole=whole)
     if limits.memory_bytes <= SMALL_BYTES:
-        return _decoded(path, payload, limits, name)
+        return run(limits)
     start = monotonic()
     with contextlib.suppress(ImageMemoryError):
-        return _decoded(path, payload, replace(limits, memory_bytes=SMALL_BYTES), name)
+        return run(replace(limits, memory_bytes=SMALL_BYTES))
     left = max(0.5, limits.seconds - (monotonic() - start))  # both attempts share the time
     with _large:
-        return _decoded(path, payload, replace(limits, seconds=left), name)
+        return run(replace(limits, seconds=left))
 
 
-def _decoded(path: str | None, payload: bytes, limits: ImageLimits, name: str) -> Image.Image:
+def _decoded(
+    path: str | None, payload: bytes, name: str, limits: ImageLimits, *, whole: bool
+) -> Image.Image:
     try:
         answer, pixels = sandbox.run_apart(
             f"{__name__}:decode_here",
-            {"name": name, "path": path, "limits": asdict(limits)},
+            {"name": name, "path": path, "limits": asdict(limits), "whole": whole},
             payload,
             seconds=limits.seconds,
             memory_bytes=limits.memory_bytes,
         )
     except SandboxError as error:
+        if error.reason == "start":  # which is not this photo's fault
+            raise
         kind = ImageMemoryError if error.reason == "memory" else ImageError
         raise kind(f"{name}: {_WHY[error.reason].format(error)}") from error
-    size = tuple(answer["size"])
-    return Image.frombytes("RGB", size, bytes(pixels))
+    try:
+        width, height = map(int, answer["size"])
+        return Image.frombytes("RGB", (width, height), bytes(pixels))
+    except (ValueError, TypeError, KeyError, MemoryError) as error:  # it was taken over
+        raise ImageError(f"{name}: {_WHY['crash'].format('its pixels make no sense')}") from error
 
 
 _WHY = {
@@ -75,7 +86,6 @@ _WHY = {
     "it (--max-seconds, ImageLimits.seconds)",
     "crash": "cannot be decoded: {}; the file is damaged or hostile: save it in another format",
     "failed": "cannot be decoded ({}); save it in another format",
-    "start": "cannot be decoded: {}",
 }
 
 
@@ -92,6 +102,7 @@ def decode_here(arguments: sandbox.Arguments, payload: bytes) -> sandbox.Answer:
         os.fsdecode(path) if path is not None else ImageRef(name, data=bytes(payload)),
         ImageLimits(**arguments["limits"]),
         name,
+        whole=arguments["whole"],
     )
     return {"size": image.size}, image.tobytes()
 

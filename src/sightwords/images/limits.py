@@ -49,12 +49,15 @@ DEFAULT_LIMITS = ImageLimits()
 
 MAX_SECONDS = 10.0
 """For one photo with its caption."""
+MAX_MEGABYTES = DEFAULT_LIMITS.memory_bytes / MEGABYTE
+"""For decoding one photo."""
 
 
-def limits_of(max_seconds: float) -> ImageLimits:
+def limits_of(max_seconds: float, max_megabytes: float = MAX_MEGABYTES) -> ImageLimits:
     """The limits where a photo and its caption may take so long: a fifth is for the caption.
 
     >>> limits_of(10).seconds
     8.0
     """
-    return replace(DEFAULT_LIMITS, seconds=0.8 * max_seconds)
+    memory_bytes = max(1, int(max_megabytes * MEGABYTE))
+    return replace(DEFAULT_LIMITS, seconds=0.8 * max_seconds, memory_bytes=memory_bytes)

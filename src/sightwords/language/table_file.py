@@ -89,7 +89,27 @@ def read_model(
             f"{folder / ARRAYS_NAME}: a table of shape {found}, {HEADER_NAME} says "
             f"2^{header['table_bits']} weights; the files are of different models: copy all of one"
         )
+    _check_shapes(arrays, len(vocabulary), folder / ARRAYS_NAME)
     return vocabulary, header, arrays
+
+
+def _check_shapes(arrays: Arrays, words: int, path: Path | Sealed) -> None:
+    """Before anything is copied: arrays of zeros are small on disk only."""
+    expected = {
+        "unigram": (2, words + 2),
+        "end": (words + 2,),
+        "follower_offsets": (words + 3,),
+    }
+    for name, shape in expected.items():
+        if arrays[name].shape != shape:
+            raise BundleError(
+                f"{path}: {name} has shape {arrays[name].shape}; expected {shape} for {words} words"
+            )
+    if arrays["follower_ids"].size > (words + 2) * words:
+        raise BundleError(
+            f"{path}: {arrays['follower_ids'].size} followers of {words} words; expected each "
+            "word at most once after each other"
+        )
 
 
 def _read_header(path: Path | Sealed) -> dict[str, Any]:
@@ -167,7 +187,7 @@ def _refuse_huge(array: npt.NDArray[Any], where: str) -> None:
     if array.dtype.kind != "f" or not array.size:
         return
     # A NaN is the least and the largest of its array, and within no bounds.
-    if not (array.min() >= -LARGEST_WEIGHT and array.max() <= LARGEST_WEIGHT):
+    if not (float(array.min()) >= -LARGEST_WEIGHT and float(array.max()) <= LARGEST_WEIGHT):
         raise BundleError(
             f"{where} holds NaN, infinity or weights beyond {LARGEST_WEIGHT:g}; copy it again"
         )

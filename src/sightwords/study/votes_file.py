@@ -48,5 +48,8 @@ def _json_rows(text: str, path: str | Path) -> Iterator[tuple[str, Mapping[str, 
 
 
 def _csv_rows(text: str, path: str | Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
-        yield f"{path}, line {number}", row
+    try:
+        for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
+            yield f"{path}, line {number}", row
+    except csv.Error as error:
+        raise StudyError(f"{path}: is not CSV ({error})") from error

@@ -116,7 +116,7 @@ class Engine:
     def _decode(self, job: Job) -> Image.Image | Problem:
         try:
             # The bytes are given, so the name is a name only: nothing is opened.
-            limits = ImageLimits(pixels=self.limits.pixels)
+            limits = ImageLimits(pixels=self.limits.pixels, memory_bytes=self.limits.memory_bytes)
             return decode_apart(ImageRef(job.name, data=job.data), limits=limits)
         except SightwordsError as error:
             return problem_of(error)

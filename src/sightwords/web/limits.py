@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightwords.errors import ConfigError
+from sightwords.images import DEFAULT_LIMITS
 
 MEGABYTE = 1 << 20
 
@@ -23,6 +24,8 @@ class Limits:
     """Of one request, all its photographs together."""
     pixels: int = 64_000_000
     """Of one photograph, read off its header."""
+    memory_bytes: int = DEFAULT_LIMITS.memory_bytes
+    """For decoding one photo."""
     images: int = 16
     """In one request."""
     sentences: int = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sightwords.errors import ImageError, InputError, SightwordsError, VocabularyError
+from sightwords.errors import ImageError, InputError, SandboxError, SightwordsError, VocabularyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +58,6 @@ def problem_of(error: SightwordsError) -> Problem:
         return Problem(409, "unknown_word", str(error))
     if isinstance(error, InputError):
         return Problem(409, "conflict", str(error))
+    if isinstance(error, SandboxError):
+        return NO_WORKER
     return BROKEN

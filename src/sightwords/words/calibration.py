@@ -220,10 +220,10 @@ def _padded(curves: list[object], where: str) -> tuple[FloatArray, FloatArray]:
             f"{where}: {len(pairs)} curves of up to {longest} knots; expected at most "
             f"{MOST_KNOTS} knots in all"
         )
-    scores, precisions = (
-        np.stack([np.pad(pair[k], (0, longest - len(pair[k])), mode="edge") for pair in pairs])
-        for k in (0, 1)
-    )
+    scores, precisions = np.empty((2, len(pairs), longest), dtype=np.float32)
+    for word, pair in enumerate(pairs):
+        for padded, knots in zip((scores, precisions), pair, strict=True):
+            padded[word, : len(knots)], padded[word, len(knots) :] = knots, knots[-1]
     return scores, precisions
 
 
@@ -242,10 +242,10 @@ def _curve(curve: object, where: str) -> tuple[FloatArray, FloatArray]:
 
 def _shares(values: object, where: str) -> FloatArray:
     """Probabilities, precisions and rates are all from 0 to 1; a NaN is not."""
-    if not (isinstance(values, list) and all(type(v) in (int, float) for v in values)):
+    if not (isinstance(values, list) and set(map(type, values)) <= {int, float}):
         raise BundleError(f"{where}: expected a list of numbers; fit the calibration again")
-    wrong = next((v for v in values if not 0 <= v <= 1), None)
-    if wrong is not None:
+    if values and not (min(values) >= 0 and max(values) <= 1):
+        wrong = next(value for value in values if not 0 <= value <= 1)
         raise BundleError(
             f"{where}: holds {'a number' if abs(wrong) > 1e9 else wrong}, which is not from 0 to "
             "1; fit the calibration again"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only
+from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only, refuse_stray_xmp
 
 _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 _EXTENDED_HEAD = b"http://ns.adobe.com/xmp/extension/\0"
@@ -27,6 +27,11 @@ def _slot(data: bytes) -> Slot:
     if any(part.kind == b"\xeb" and b"c2pa" in body for part, body in pairs):
         raise EmbedError(SIGNED)
     found = only([p for p, b in pairs if p.kind == b"\xe1" and b.startswith(_XMP_HEAD)])
+    for part, body in pairs:
+        if part != found and not body.startswith(_EXTENDED_HEAD):
+            refuse_stray_xmp(body)
+            if part.kind == b"\xe1" and body.startswith(b"http"):
+                raise EmbedError("it has XMP of an unknown form")
     behind = _points_behind(data, pairs)
     if found is not None:
         # Places in MPF, the list of further images, count from MPF itself.

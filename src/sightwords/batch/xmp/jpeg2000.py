@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import Part, Slot, damaged, listed, only
+from sightwords.batch.xmp.slot import Part, Slot, damaged, listed, only, refuse_stray_xmp
 
 _UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 _BOXES = frozenset(
@@ -18,6 +18,9 @@ def _slot(data: bytes) -> Slot:
     """One `uuid` box; a new one goes behind all others."""
     parts = listed(_boxes(data))
     found = only([p for p in parts if p.kind == b"uuid" and data.startswith(_UUID, p.body)])
+    for part in parts:
+        if part != found and part.kind in (b"uuid", b"xml "):
+            refuse_stray_xmp(data[part.body : part.end])
     if found is None:
         return Slot(len(data), len(data))
     return Slot(found.start, found.end, data[found.body + 16 : found.end])

@@ -161,19 +161,23 @@ class _Reader:
         elif name == f"{_RDF} RDF":
             if self.rdf_end >= 0 or f"{_RDF} RDF" in self._path[:-1]:
                 raise EmbedError("its XMP has several rdf:RDF elements")
+            if self._path[:-1] not in ([], ["adobe:ns:meta/ xmpmeta"], ["adobe:ns:meta/ xapmeta"]):
+                raise EmbedError("its XMP has rdf:RDF at an unusual place")
             self.prefix = _prefix(self._packet[at + 1 : at + 200])
             if not self.prefix:
                 raise EmbedError("its XMP names RDF without a prefix")
         elif depth and self._path[-2] == f"{_RDF} RDF":
-            self._describe(attributes)
+            self._describe(name, attributes)
         elif depth > 1 and self._path[-3] == f"{_RDF} RDF" and name in _OURS:
             if attributes:
                 raise EmbedError("its XMP has a description, alt text or keywords with qualifiers")
             self._open = _Property(name, at)
             self._item = (None, [])
 
-    def _describe(self, attributes: dict[str, str]) -> None:
-        if any(name in attributes for name in _OURS):
+    def _describe(self, name: str, attributes: dict[str, str]) -> None:
+        if name != f"{_RDF} Description":
+            raise EmbedError("its XMP holds something other than descriptions")
+        if any(ours in attributes for ours in _OURS):
             raise EmbedError("its XMP has a description, alt text or keywords as attributes")
         self.about = self.about or attributes.get(f"{_RDF} about", "")
 

@@ -82,6 +82,12 @@ def only(parts: list[Part]) -> Part | None:
     return parts[0] if parts else None
 
 
+def refuse_stray_xmp(body: bytes) -> None:
+    """Refuse XMP where it does not belong: some readers would mix it with the packet."""
+    if any(mark in body for mark in (b"<x:xmpmeta", b"<?xpacket", b"<rdf:RDF")):
+        raise EmbedError("it has XMP at an unusual place")
+
+
 def damaged(what: str, at: int) -> EmbedError:
     """What is wrong with a file's structure."""
     return EmbedError(f"its structure is damaged ({what} at byte {at})")
