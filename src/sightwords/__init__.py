@@ -22,7 +22,8 @@ from sightwords.errors import (
     SightwordsError,
     VocabularyError,
 )
-from sightwords.pipeline import Captioner, load
+from sightwords.images import ImageLimits
+from sightwords.pipeline import Captioner, Trace, load
 from sightwords.types import Caption
 
 __all__ = [
@@ -33,10 +34,12 @@ __all__ = [
     "CorpusError",
     "ExternalToolError",
     "ImageError",
+    "ImageLimits",
     "InputError",
     "MissingExtraError",
     "ScoreError",
     "SightwordsError",
+    "Trace",
     "VocabularyError",
     "__version__",
     "load",
