@@ -146,6 +146,14 @@ def test_a_helper_that_was_taken_over_cannot_do_harm(text: str) -> None:
     assert works()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_signals_for_the_whole_group_are_left_to_the_parent() -> None:
+    helper = run("process")[0]["pid"]
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        os.kill(helper, getattr(signal, name))
+    assert run("process")[0]["pid"] == helper
+
+
 def test_threads_have_a_helper_each() -> None:
     found: list[int] = []
 

@@ -287,8 +287,9 @@ def _filled(stream: IO[bytes], size: int) -> bytearray:
 def main(module: str, memory_bytes: int) -> None:
     """The life of a helper process: it ends when the pipe from the process that began it does."""
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with contextlib.suppress(ValueError, OSError, AttributeError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # sent to a whole group: the parent decides
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     importlib.import_module(module)  # before the clock of a call begins
     # What libraries print must not mix with answers, and must not fill anybody's log.
     nowhere = os.open(os.devnull, os.O_RDWR)

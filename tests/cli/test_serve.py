@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,13 +141,21 @@ def _alive(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def _heed_hangup(handler: Any = signal.SIG_DFL) -> Any:
+    return signal.signal(signal.SIGHUP, handler) if hasattr(signal, "SIGHUP") else None
+
+
 def _started(bundle: Path, *options: str) -> tuple[subprocess.Popen[str], int]:
     """A server that takes requests, and its port."""
     port = _free_port()
     command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port), "--workers", "1"]
-    server = subprocess.Popen(
-        [*command, "--bundle", str(bundle), *options], stderr=subprocess.PIPE, text=True
-    )
+    before = _heed_hangup()  # or a server that is tested under nohup would not
+    try:
+        server = subprocess.Popen(
+            [*command, "--bundle", str(bundle), *options], stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        _heed_hangup(before)
     deadline = time.monotonic() + 120
     while True:
         assert server.poll() is None, server.stderr and server.stderr.read()
