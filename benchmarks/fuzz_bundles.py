@@ -189,7 +189,7 @@ def _shuffle(old: Any, rng: Rng) -> str:
         old[:] = [old[int(i)] for i in rng.permutation(len(old))]
     elif len(json.dumps(old[0])) < 100:
         old.extend([old[0]] * 200_000)
-    return how
+    return str(how)
 
 
 def _retype(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
@@ -482,9 +482,9 @@ class Child:
 
     def stop(self) -> None:
         """Let it go."""
-        self.pipe.close()
         self.process.kill()
         self.process.join()
+        self.pipe.close()
 
 
 def make_bundles(folder: Path) -> list[Path]:

@@ -173,7 +173,7 @@ class Dmsm:
         if not np.isfinite(features).all():
             raise InputError("image features hold NaN or infinity; check what made them")
         inputs = np.ascontiguousarray(features, dtype=np.float32)
-        return self._image.run({"features": inputs})["vector"]
+        return self._vectors(self._image, self._image.run({"features": inputs}), len(inputs))
 
     def texts(self, sentences: Sequence[Sequence[str]]) -> FloatArray:
         """Sentences of lower-case tokens -> (M, S) their vectors, of length 1."""
@@ -187,7 +187,15 @@ class Dmsm:
         }
         if self.index.words:
             inputs["own"] = batch.own
-        return self._text.run(inputs)["vector"]
+        return self._vectors(self._text, self._text.run(inputs), len(sentences))
+
+    def _vectors(self, network: Network, found: dict[str, FloatArray], count: int) -> FloatArray:
+        if found["vector"].shape != (count, self.semantic_units):
+            raise BundleError(
+                f"{network.name}: gives vectors of shape {found['vector'].shape}; expected "
+                f"{(count, self.semantic_units)}: copy the network again"
+            )
+        return found["vector"]
 
     def score(self, features: FloatArray, sentences: Sequence[Sequence[str]]) -> FloatArray:
         """R(Q, D): the cosine of one image (T, D) with each sentence, (M,)."""

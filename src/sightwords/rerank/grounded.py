@@ -41,6 +41,8 @@ GROUNDED_NAME = "grounded.json"
 NETWORK_NAME = "network.onnx"
 VOCABULARY_NAME = "vocabulary.json"
 
+OUTPUTS = ("log_probs", "end_log_probs", "values")
+
 SENTENCES_A_PASS = 128
 """More are read in several passes: attention takes the square of the nodes in time and memory."""
 
@@ -149,6 +151,11 @@ class Grounded:
                 f"{network.name}: its image is {network.inputs.get('image', 'absent')}, "
                 f"{GROUNDED_NAME} says {(spec.tokens, spec.features)}; copy all of one model"
             )
+        if missing := set(OUTPUTS) - set(network.outputs):
+            raise BundleError(
+                f"{network.name}: gives no {min(missing)}; expected {', '.join(OUTPUTS)}: copy it "
+                "again"
+            )
         return cls(spec, vocabulary, network)
 
     def score(
@@ -189,6 +196,12 @@ class Grounded:
                 "word_probs": shown[1],
             }
         )
+        for name in OUTPUTS:
+            if found[name].shape != tree.tokens.shape:
+                raise BundleError(
+                    f"{self.network.name}: {name} has shape {found[name].shape} for "
+                    f"{len(tree.tokens)} beginnings of sentences; copy the network again"
+                )
         last = tree.last
         log_probs = tree.sums(found["log_probs"])[last] + found["end_log_probs"][last]
         return log_probs, found["values"][last]

@@ -99,7 +99,7 @@ class Ranker:
         order = np.argsort(-scores, kind="stable")
         if len(self.stages) == 1:
             shown = features[order][:, : len(first.names)]
-            return Ranking(order, first.names, shown, scores[order])
+            return _finite(Ranking(order, first.names, shown, scores[order]))
         return self._second(order, names, features, given)
 
     def _second(
@@ -115,7 +115,7 @@ class Ranker:
         scores = stage.scores(matrix)
         best = np.argsort(-scores, kind="stable")
         whole = np.concatenate([short[best], order[self.shortlist :]])
-        return Ranking(whole, stage.names, matrix[best], scores[best])
+        return _finite(Ranking(whole, stage.names, matrix[best], scores[best]))
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write `weights.json`."""
@@ -147,6 +147,16 @@ class Ranker:
             reader.take("objective", str),
             {name: dict(of) for name, of in values.items() if isinstance(of, dict)},
         )
+
+
+def _finite(ranking: Ranking) -> Ranking:
+    """Networks of a bundle may give numbers so large that their sums are none."""
+    if not (np.isfinite(ranking.scores).all() and np.isfinite(ranking.features).all()):
+        raise BundleError(
+            "re-ranking gave NaN or infinity; the weights of a network are damaged: take the "
+            "bundle as it was sealed"
+        )
+    return ranking
 
 
 def _stage(reader: Reader) -> Stage:

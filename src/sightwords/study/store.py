@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from sightwords.errors import StudyError
+from sightwords.strict_json import loads
 from sightwords.study import schema
 from sightwords.study.model import Ballot, Design, Judge, Pair, Photo, answer_of
 
@@ -75,7 +76,13 @@ class Store:
                 f"{self.name}: a study of format {row.version}; this version reads "
                 f"{schema.VERSION}, so use the version of sightwords that made it"
             )
-        return Design(**json.loads(row.design))
+        try:
+            return Design(**loads(row.design))
+        except (ValueError, TypeError) as error:
+            raise StudyError(
+                f"{self.name}: its design cannot be read ({error}); the study is damaged: take a "
+                "copy of it"
+            ) from error
 
 
 def open_store(where: str) -> Store:
@@ -202,7 +209,7 @@ def read_pairs(connection: Connection) -> dict[int, Pair]:
 def read_references(connection: Connection) -> dict[str, tuple[str, ...]]:
     """Human captions by image, without any that was shown."""
     rows = connection.execute(sa.select(schema.photo.c.id, schema.photo.c.references))
-    return {row.id: tuple(json.loads(row.references)) for row in rows}
+    return {row.id: tuple(loads(row.references)) for row in rows}
 
 
 def read_ballots(connection: Connection) -> list[Ballot]:

@@ -98,6 +98,7 @@ class Detector:
         # through it together, so that a photograph's words would depend on its neighbours. On a
         # CPU nothing is lost: together they would take as long.
         outputs = self.network.run({"image": self.spec.input.prepare(image)[None]}, about=name)
+        _check_outputs(self.spec, outputs, self.network.name)
         return RegionScores(
             region_probs=sigmoid(outputs["region_logits"][0]),
             corners=self.spec.regions(*image.size).corners.astype(np.float32),
@@ -232,6 +233,29 @@ def _check_parts(detector: Detector) -> None:
     _check_words("the vocabulary", len(detector.vocabulary), words, network.name)
     if detector.calibration is not None:
         _check_words("the calibration", len(detector.calibration), words, network.name)
+
+
+def _check_outputs(spec: DetectorSpec, outputs: dict[str, FloatArray], name: str) -> None:
+    """What a network gives may have other lengths than it says."""
+    grid, words = spec.grid, spec.words
+    expected = {
+        "region_logits": (1, grid.rows, grid.columns, words),
+        "image_logits": (1, words),
+        "patch_logits": (1, grid.canvas, grid.canvas, words),
+        "attention": (1, grid.canvas, grid.canvas),
+    }
+    for key, shape in expected.items():
+        if key in outputs and outputs[key].shape != shape:
+            raise BundleError(
+                f"{name}: {key} has shape {outputs[key].shape}, detector.json says {shape}; copy "
+                "both again"
+            )
+    features, whole = outputs["features"].shape, spec.whole_token or 0
+    if len(features) != 3 or features[0] != 1 or not 0 <= whole < features[1]:
+        raise BundleError(
+            f"{name}: features have shape {features}, detector.json says that token {whole} "
+            "describes the image; copy both again"
+        )
 
 
 def _check_shape(
