@@ -16,7 +16,6 @@ import io
 import json
 import random
 import re
-import runpy
 import subprocess
 import sys
 import tempfile
@@ -71,16 +70,21 @@ def main() -> int:
 
 # What is tried
 
-Made = tuple[str, str, Callable[[Path], None]]
+Made = tuple[str, str, Callable[[Path], object]]
 """Format, file name, and what writes the file."""
 
 
 def bombs(seed: int) -> Iterator[Made]:
-    """Those of the tests, with sizes that the seed chooses."""
-    made = runpy.run_path(str(HERE.parent / "tests" / "hostile" / "bombs.py"))["bombs"](seed)
-    for number, (name, write) in enumerate(made.items()):
-        ending = name.rpartition(".")[2]
-        yield ending, f"{number:05d}-bomb.{ending}", write
+    """Those of the tests, with sizes that the seed chooses; another process makes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = "import runpy, sys, pathlib\nfor number, (name, write) in enumerate("
+        code += "runpy.run_path(sys.argv[1])['bombs'](int(sys.argv[2])).items()):\n"
+        code += "    ending = name.rpartition('.')[2]\n"
+        code += "    write(pathlib.Path(sys.argv[3], f'{number:05d}-bomb.{ending}'))"
+        made = HERE.parent / "tests" / "hostile" / "bombs.py"
+        subprocess.run([sys.executable, "-c", code, str(made), str(seed), folder], check=True)
+        for path in sorted(Path(folder).iterdir()):
+            yield path.suffix[1:], path.name, path.rename
 
 
 def mutants(count: int, seed: int) -> Iterator[Made]:
