@@ -107,13 +107,15 @@ def test_cut_missing_and_unlisted_files_are_refused_by_name(bundle: Path) -> Non
     (bundle / "rerank" / "confidence.json").write_text("{}")
     assert "holds rerank/confidence.json, which its bundle.json does not list" in _error(bundle)
     (bundle / "rerank" / "confidence.json").unlink()
-    for path in (".DS_Store", "README.md", "words/.w.bin", "words/.hidden/w.json"):
+    for path in (".hidden", "README.md", "words/.w.bin", "words/.hidden/w.json"):
         (bundle / path).parent.mkdir(exist_ok=True)
         (bundle / path).write_text("no sum covers this")
         assert f"holds {path}, which its bundle.json does not list; delete it" in _error(bundle)
         (bundle / path).unlink()
-    with open_bundle(bundle):
-        pass
+    for path in (".DS_Store", "words/.DS_Store", "language/Thumbs.db", ".gitattributes"):
+        (bundle / path).write_text("left by a file manager or git, and never loaded")
+    with open_bundle(bundle) as opened:
+        assert not {".DS_Store", "words/.DS_Store"} & set(opened.manifest.files)
 
 
 def test_a_newer_format_is_refused_with_the_way_out(bundle: Path) -> None:

@@ -35,6 +35,8 @@ from sightwords.npz import refuse_bomb
 from sightwords.sealed import File, read_bytes, sum_of
 
 HUB_PREFIX = "hf://"
+LEFT_BY_FILE_MANAGERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
+LEFT_BY_GIT = frozenset((".git", ".gitattributes", ".gitignore"))
 
 Source = str | os.PathLike[str]
 
@@ -103,7 +105,7 @@ def files_of(directory: Path, where: str) -> list[str]:
     """Every file below a directory but `bundle.json`, with slashes, sorted.
 
     Hidden ones count. Links, pipes, sockets and devices are refused: what they lead to is not in
-    the bundle.
+    the bundle. What file managers and git leave is passed over: only listed files are ever loaded.
     """
     found: list[str] = []
     folders = [directory]
@@ -111,6 +113,8 @@ def files_of(directory: Path, where: str) -> list[str]:
         folder = folders.pop()
         for entry in _entries(folder, where):
             inside = Path(entry.path).relative_to(directory).as_posix()
+            if entry.name in LEFT_BY_FILE_MANAGERS or inside in LEFT_BY_GIT:
+                continue
             if entry.is_symlink() or not (entry.is_file() or entry.is_dir()):
                 what = "a link" if entry.is_symlink() else "not a regular file"
                 raise BundleError(
