@@ -36,6 +36,10 @@ DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 48 << 20
 """So much of a refused body is still read, so that simple clients see the answer."""
 
+FREE_CHUNKS = 1000
+CHUNK_BYTES = 100
+"""Of a body in chunks: beyond the free ones they must have so many bytes on average."""
+
 
 def run_server(
     app: ASGIApp,
@@ -104,8 +108,29 @@ class _Server(uvicorn.Server):
             signal.signal(hangup, self.handle_exit)
 
 
+class _Chunks(h11.Connection):
+    """Refuses bodies in chunks of a few bytes: reading them would keep the server from all else."""
+
+    _count = _bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._count = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._count += event.chunk_end
+            self._bytes += len(event.data)
+            if self._count > FREE_CHUNKS + self._bytes // CHUNK_BYTES:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
+
+
 class PatientProtocol(H11Protocol):
     """A connection whose patience ends: with heads that do not end, and answers not fetched."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = _Chunks(h11.SERVER, self.config.h11_max_incomplete_event_size)
 
     _head: asyncio.TimerHandle | None = None
     _fetch: asyncio.TimerHandle | None = None

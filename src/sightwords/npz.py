@@ -23,6 +23,8 @@ FREE_BYTES = 96 << 20
 """So much may be unpacked from however little: a table for a small corpus is mostly zeros."""
 LARGEST_RATIO = 200
 MOST_MEMBERS = 64
+ENTRY = b"PK\x01\x02"
+"""Begins each entry of a zip's list of members."""
 
 BROKEN_ARCHIVE = (*DAMAGED_ZIP, NotImplementedError, RuntimeError, RecursionError, MemoryError,
                   OSError, struct.error, KeyError)  # fmt: skip
@@ -47,6 +49,7 @@ def load_npz(
     ValueError: its arrays take 24 bytes; expected at most 8
     """
     try:
+        refuse_entries(data.count(ENTRY), most=MOST_MEMBERS)
         with zipfile.ZipFile(io.BytesIO(data)) as stored:
             members = stored.infolist()
             refuse_bomb(members, len(data), most=MOST_MEMBERS)
@@ -64,6 +67,15 @@ def load_npz(
     except BROKEN_ARCHIVE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(reason[:200]) from error
+
+
+def refuse_entries(count: int, *, most: int) -> None:
+    """Raise a ValueError for far too many members, before Python makes an object of each.
+
+    The mark may stand in the members themselves, too, though rarely; hence a margin.
+    """
+    if count > most + 1000:
+        raise ValueError(f"it holds over {most} files; expected at most {most}")
 
 
 def refuse_bomb(members: list[zipfile.ZipInfo], packed_bytes: int, *, most: int) -> None:

@@ -4,8 +4,9 @@
 
 A network of a bundle is one file of weights and arithmetic. Refused are weights in other files
 (ONNX "external data": the sums of a bundle do not cover what lies there, and newer runtimes take
-an address in memory for a place), operators that repeat a part as often as the file says, and
-operators of other families than ONNX's and ONNX Runtime's own.
+an address in memory for a place), operators that repeat a part as often as the file says,
+functions (24 that each call the next twice unfold to 16 million operators), and operators of other
+families than ONNX's and ONNX Runtime's own.
 
 The file is a Protocol Buffers message; a few of its fields are looked at, by number as in
 onnx.proto, and the rest is skipped, weights included. No package is needed for that.
@@ -27,15 +28,15 @@ REPEATING = frozenset(("Loop", "Scan", "SequenceMap", "BeamSearch", "GreedySearc
 
 # Message -> field number -> the message inside, for those that lead to a tensor or an operator.
 _CHILDREN: Final[dict[str, dict[int, str]]] = {
-    "model": {7: "graph", 20: "training", 25: "function"},
+    "model": {7: "graph", 20: "training"},
     "training": {1: "graph", 2: "graph"},
-    "function": {7: "node", 11: "attribute"},
     "graph": {1: "node", 5: "tensor", 15: "sparse"},
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
     "tensor": {},
 }
+_FUNCTION = 25
 _OPERATOR, _DOMAIN = 4, 7
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 
@@ -83,6 +84,11 @@ def _inside(
             raise BundleError(
                 f"{name}: keeps weights in another file (ONNX external data), which the sums of a "
                 "bundle do not cover; save the network as one file"
+            )
+        elif kind == "model" and number == _FUNCTION:
+            raise BundleError(
+                f"{name}: defines functions, which can unfold to billions of operators; export the "
+                "network without, or inline them (onnx.inliner)"
             )
         elif kind == "node" and number in (_OPERATOR, _DOMAIN) and first >= 0:
             _refuse_operator(data[first:last].decode("utf-8", "replace"), number, name)

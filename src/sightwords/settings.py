@@ -10,6 +10,7 @@ import difflib
 import json
 import math
 import os
+import re
 import sys
 import typing
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ T = TypeVar("T")
 
 RESOLVED_NAME = "config.resolved.toml"
 LARGEST_BYTES = 1 << 20
+_LONG_NUMBER = re.compile(r"0[xob][0-9a-fA-F_]{200}")
+"""Python reads such a number, and then cannot print it."""
+_LONG_KEY = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){32}""")
+"""More tables in tables than any setting has: the time Python takes grows with the square."""
 
 
 def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
@@ -40,6 +45,10 @@ def read_toml(path: str | os.PathLike[str] | Sealed) -> dict[str, Any]:
     """A TOML file as nested mappings, nothing checked yet."""
     try:
         text = read_bytes(path, limit=LARGEST_BYTES).decode("utf-8").replace("\r\n", "\n")
+        if _LONG_KEY.search(text):
+            raise RecursionError
+        if _LONG_NUMBER.search(text):
+            raise ValueError("a number of over 200 digits")
         document: dict[str, Any] = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(

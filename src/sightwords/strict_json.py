@@ -24,13 +24,14 @@ from sightwords.sealed import Sealed, read_bytes
 
 T = TypeVar("T")
 
-LARGEST_BYTES = 32 << 20
-"""Of a JSON file in a bundle; the calibration of 1000 words takes half a megabyte."""
+LARGEST_BYTES = 8 << 20
+"""Of a JSON file in a bundle; the calibration of 1000 words takes half a megabyte. Read, a file may
+take 30 times its size."""
 LARGEST_NUMBER = 1e9
 """A larger number in a bundle is a mistake, and would make sums overflow."""
 LARGEST_COUNT = 1 << 24
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What may command a terminal or break a line; not in the texts of a bundle that are printed."""
 
 SHA256 = re.compile("[0-9a-f]{64}")

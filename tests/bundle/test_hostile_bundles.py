@@ -179,8 +179,9 @@ def _node(operator: bytes, domain: bytes = b"", attribute: bytes = b"") -> bytes
         (_field(7, _node(b"Constant", attribute=_field(22, _field(1, EXTERNAL)))), "another file"),
         (_field(7, _node(b"If", attribute=_field(6, _field(5, EXTERNAL)))), "another file"),
         (_field(7, _node(b"If", attribute=_field(11, _field(5, EXTERNAL)))), "another file"),
-        (_field(25, _field(7, _node(b"C", attribute=_field(5, EXTERNAL))[2:])), "another file"),
-        (_field(25, _field(11, _field(5, EXTERNAL))), "another file"),
+        (_field(25, _field(7, _node(b"C", attribute=_field(5, EXTERNAL))[2:])), "functions"),
+        (_field(25, _field(11, _field(5, EXTERNAL))), "functions"),
+        (_field(25, _field(1, b"F") + _field(7, _node(b"F")[2:])), "functions"),
         (_field(20, _field(1, _field(5, EXTERNAL))), "another file"),
         (_field(7, _field(5, HIDDEN_TAG)), "a field has the number"),
         (_field(7, _node(b"Loop")), "operator Loop"),
@@ -253,6 +254,43 @@ def test_too_many_files_and_names_that_differ_by_case(bundle: Path) -> None:
     document["files"] |= {f"words/{i}.json": some for i in range(MOST_FILES)}
     (bundle / "bundle.json").write_text(json.dumps(document))
     assert "a bundle may hold 1,000" in _error(bundle)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        (("words/\u00e9.md", "words/e\u0301.md"), "are one file on some systems"),
+        (("words/a.json", "words/a.json/b.json"), "words/a.json, which is a file"),
+        (("words/A.json", "words/a.json/b.json"), "words/A.json, which is a file"),
+        (("bundle.json/b.json",), "bundle.json, which is a file"),
+    ],
+)
+def test_names_that_cannot_stand_side_by_side(
+    bundle: Path, tmp_path: Path, names: tuple[str, ...], says: str
+) -> None:
+    document = json.loads((bundle / "bundle.json").read_text())
+    document["files"] |= dict.fromkeys(names, document["files"]["rerank/weights.json"])
+    (bundle / "bundle.json").write_text(json.dumps(document))
+    assert says in _error(bundle)
+    assert says in _error(_zip(bundle, tmp_path / "names.zip", more={}))
+
+
+@pytest.mark.parametrize("name", ["cat\u202egpj.exe", "cat\u2066", "x" * 501])
+def test_names_that_deceive_or_flood_the_reader(bundle: Path, name: str) -> None:
+    document = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps({**document, "name": name}))
+    assert "expected text of one line, up to 500 characters" in _error(bundle)
+
+
+def test_zips_of_very_many_files_are_refused_unopened(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = _zip(bundle, tmp_path / "many.zip", more={f"{i}": b"" for i in range(2000)})
+    (bundle / "language" / "language.npz").write_bytes(archive.read_bytes())
+    _reseal(bundle)
+    monkeypatch.setattr(zipfile, "ZipFile", None)  # it would take half a kilobyte for each of them
+    assert "expected at most 1000" in _error(archive)
+    assert "expected at most 64" in _error(bundle)
 
 
 def _zip(source: Path, target: Path, *, more: dict[str, bytes]) -> Path:
@@ -431,6 +469,10 @@ def test_a_confidence_for_another_detector_is_named(bundle: Path) -> None:
         ("[calibration]\nthreshold = nan\n", "threshold: is nan; expected a finite number"),
         ("language = 1\n", ""),
         ("x = " + "[" * 100_000, "nested too deeply"),
+        (".".join("a" * 100_000) + " = 1\n", "nested too deeply"),
+        ("[" + " . ".join(["'a'"] * 10_000) + "]\n", "nested too deeply"),
+        ("[generation]\nbeam_width = 0x" + "f" * 10_000, "a number of over 200 digits"),
+        ("[generation]\nbeam_width = [0x" + "f" * 10_000 + "]", "a number of over 200 digits"),
     ],
 )
 def test_settings_that_make_no_sense(bundle: Path, text: str, says: str) -> None:

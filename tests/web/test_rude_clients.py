@@ -196,6 +196,30 @@ def until_closed(found: socket.socket) -> bytes:
     return answer
 
 
+def test_a_body_in_chunks_of_one_byte_is_refused(server: str) -> None:
+    head = HALF.partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n"
+    with raw(server, head + b"1\r\nx\r\n" * 2000) as client:
+        assert until_closed(client).startswith(b"HTTP/1.1 400")
+    body = photograph() + bytes(300_000)
+    pieces = (body[i : i + 128] for i in range(0, len(body), 128))
+    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=30)
+    kind = {"Content-Type": "image/png"}
+    connection.request("POST", "/v1/words", pieces, kind, encode_chunked=True)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_forms_that_cannot_be_read_leave_nothing_in_the_log(
+    server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=30)
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    connection.request("POST", "/v1/words", b"--y\r\n", kind)
+    assert connection.getresponse().status == 400
+    connection.close()
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nHost: HOST\r\nX-Slow: "])
 def test_heads_that_never_end(server: str, start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -48,6 +49,8 @@ LARGEST_TEXT_BYTES = 1 << 20
 LARGEST_MANIFEST_BYTES = 4 << 20
 MOST_FILES = 1000
 LONGEST_PATH = 200
+LONGEST_TEXT = 500
+"""Of a name or a licence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +150,10 @@ def _take(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
             f"{where}: its {MANIFEST_NAME} has {value!r:.60} under {key!r}; expected "
             f"{'an object' if kind is dict else 'text'}: fetch the bundle again"
         )
-    if isinstance(value, str) and CONTROL.search(value):
+    if isinstance(value, str) and (CONTROL.search(value) or len(value) > LONGEST_TEXT):
         raise BundleError(
             f"{where}: its {MANIFEST_NAME} has {value!r:.60} under {key!r}; expected text of one "
-            "line without control characters"
+            f"line, up to {LONGEST_TEXT} characters, without control characters"
         )
     return value
 
@@ -194,12 +197,24 @@ def refuse_sizes(files: Mapping[str, File], where: str) -> None:
             f"{where}: holds {len(files):,} files of {total:,} bytes; a bundle may hold "
             f"{MOST_FILES:,} of {LARGEST_BUNDLE_BYTES:,} bytes"
         )
+    refuse_alike((MANIFEST_NAME, *files), where)
+
+
+def refuse_alike(paths: Iterable[str], where: str) -> None:
+    """Refuse names that some systems mix up, and a name that is both a file and a folder."""
     seen: dict[str, str] = {}
-    for path in (MANIFEST_NAME, *files):
-        if (other := seen.setdefault(path.casefold(), path)) != path:
+    for path in paths:
+        alike = unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+        if (other := seen.setdefault(alike, path)) != path:
             raise BundleError(
                 f"{where}: holds {other} and {path}, which are one file on some systems; rename one"
             )
+    for alike, path in seen.items():
+        for folder in PurePosixPath(alike).parents:
+            if str(folder) in seen:
+                raise BundleError(
+                    f"{where}: holds {path} below {seen[str(folder)]}, which is a file; rename one"
+                )
 
 
 def largest_bytes(path: str) -> int:

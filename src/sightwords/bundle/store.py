@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import IO
 
 from sightwords.bundle.manifest import (
+    LARGEST_BUNDLE_BYTES,
     LARGEST_MANIFEST_BYTES,
     MANIFEST_NAME,
     MOST_FILES,
@@ -31,8 +32,8 @@ from sightwords.bundle.manifest import (
 from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
 from sightwords.errors import BundleError, require
 from sightwords.files import DAMAGED_ZIP
-from sightwords.npz import refuse_bomb
-from sightwords.sealed import File, read_bytes, sum_of
+from sightwords.npz import ENTRY, refuse_bomb, refuse_entries
+from sightwords.sealed import File, open_regular, read_bytes, sum_of
 
 HUB_PREFIX = "hf://"
 LEFT_BY_FILE_MANAGERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
@@ -161,6 +162,7 @@ def file_of(path: Path, where: str) -> File:
 def unzip(archive: Path, folder: Path) -> None:
     """Unpack the files that the manifest inside a zip lists, no others and no larger."""
     try:
+        refuse_entries(_count_entries(archive), most=MOST_FILES)
         with zipfile.ZipFile(archive) as stored:
             # Some zips hold other things beside; each listed file counts once.
             refuse_bomb(stored.infolist(), archive.stat().st_size, most=MOST_FILES)
@@ -176,6 +178,21 @@ def unzip(archive: Path, folder: Path) -> None:
         raise BundleError(
             f"{archive}: is not a whole zip ({error}); fetch it again, or give a directory"
         ) from error
+
+
+def _count_entries(archive: Path) -> int:
+    """How often the mark of a member stands in a zip, read piece by piece."""
+    count, end = 0, b""
+    try:
+        with open_regular(archive, limit=LARGEST_BUNDLE_BYTES) as stream:
+            while piece := stream.read(1 << 20):
+                count += (end + piece).count(ENTRY)
+                end = piece[-len(ENTRY) + 1 :]
+    except OSError as error:
+        raise BundleError(
+            f"{archive}: cannot be read ({error.strerror}); check the file"
+        ) from error
+    return count
 
 
 def _checked(directory: Path, where: str, *, strict: bool = True) -> Bundle:

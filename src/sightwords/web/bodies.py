@@ -9,6 +9,7 @@ Every limit is checked while the bytes arrive, not after.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ from sightwords.web.schema import LONGEST_SENTENCE, SAYS_SOMETHING
 
 LONGEST_SENTENCE_BYTES = 4096
 LONGEST_NAME = 100
+# It warns of each form that it cannot read: strangers could fill the log.
+logging.getLogger("python_multipart").setLevel(logging.ERROR)
+
 CHARSETS = ("utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 
