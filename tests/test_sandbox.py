@@ -175,6 +175,13 @@ def test_a_helper_that_was_killed_between_calls_is_replaced() -> None:
     assert run("process")[0]["pid"] != before
 
 
+def test_an_interpreter_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/bin/false")
+    with pytest.raises(SandboxError, match=r"if /bin/false is not a Python interpreter") as caught:
+        run("process")
+    assert caught.value.reason == "start"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_helpers_end_with_their_parent_even_while_they_hang(tmp_path: Path) -> None:
     script = """

@@ -27,6 +27,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing import spawn
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,7 +127,7 @@ class _Helper:
         code = _BEGIN.format(paths=paths, module=module, memory_bytes=memory_bytes)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", code],
+                [_interpreter(), "-I", "-c", code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **_ENVIRONMENT},
@@ -142,7 +143,14 @@ class _Helper:
     ) -> tuple[dict[str, Any], bytearray]:
         """Send a request and wait for its answer, each within its time."""
         if not self._ready:
-            self._within(START_SECONDS, lambda stdin, stdout: _read(stdout))
+            try:
+                self._within(START_SECONDS, lambda stdin, stdout: _read(stdout))
+            except SandboxError as error:
+                raise SandboxError(
+                    "start",
+                    f"no helper process can be started ({error}); if {_interpreter()} is "
+                    "not a Python interpreter, name one with multiprocessing.set_executable",
+                ) from error
             self._ready = True
 
         def exchange(stdin: IO[bytes], stdout: IO[bytes]) -> tuple[bytearray, bytearray]:
@@ -205,6 +213,10 @@ class _Helper:
                 with contextlib.suppress(OSError):
                     stream.close()
         self._process.wait()
+
+
+def _interpreter() -> str:
+    return os.fsdecode(spawn.get_executable() or sys.executable or "python3")
 
 
 _idle: list[_Helper] = []

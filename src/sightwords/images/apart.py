@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from dataclasses import asdict, replace
 from functools import partial
@@ -27,6 +28,10 @@ SMALL_BYTES = 100 * MEGABYTE
 """Enough for nearly all photos. Those that need more are decoded one at a time, so that several
 threads together do not take several times the limit."""
 
+FROZEN = bool(getattr(sys, "frozen", False))
+"""Inside a program made by PyInstaller or the like there is no interpreter to start a helper with:
+photos are decoded here, with the limits that a header tells."""
+
 _large = threading.Lock()
 
 
@@ -40,7 +45,7 @@ def decode_apart(
     >>> decode_apart(np.zeros((2, 3), dtype=np.uint8)).size
     (3, 2)
     """
-    if isinstance(source, (np.ndarray, Image.Image)):
+    if isinstance(source, (np.ndarray, Image.Image)) or FROZEN:
         return decode(source, limits=limits, whole=whole)
     name = name_of(source)
     path = path_of(source)
@@ -91,6 +96,8 @@ _WHY = {
 
 def prepare() -> None:
     """Start the helper process while something else is loaded."""
+    if FROZEN:
+        return
     sandbox.prepare(__name__, SMALL_BYTES)
 
 
