@@ -189,7 +189,8 @@ class _Helper:
         except (OSError, EOFError, ValueError) as error:
             self.stop()
             if late.is_set():
-                raise SandboxError("seconds", f"it took longer than {seconds:g} seconds") from error
+                said = f"it took longer than {round(seconds, 1):g} seconds"
+                raise SandboxError("seconds", said) from error
             raise SandboxError("crash", self._ended()) from error
         except BaseException:  # Ctrl-C: what it still says would be taken for the next answer
             self.stop()

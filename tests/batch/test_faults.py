@@ -281,3 +281,70 @@ def test_training_refuses_urls_in_lists(tmp_path: Path) -> None:
     [item] = open_source(str(tmp_path / "list.csv")).read()
     with pytest.raises(ImageError, match="data convert --allow-urls"):
         decode(item.image)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("form", ["txt", "xmp", "embedded"])
+@pytest.mark.parametrize("overwrite", ["never", "missing"])
+def test_a_photo_whose_own_file_cannot_be_written_is_listed(
+    tmp_path: Path, tiny_bundle: Path, form: str, overwrite: str
+) -> None:
+    pytest.importorskip("pyexiv2")
+    long = "x" * 251  # of the two, the later one's file would be called x...x.png.txt
+    for name in (f"{long}.jpg", f"{long}.png", "sub/a.png", "z.png"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), "red").save(tmp_path / "photos" / name)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "sub").write_text("a file where a folder is needed")
+    options = ["--format", form, "--overwrite", overwrite, "--bundle", str(tiny_bundle)]
+    assert main(["batch", str(tmp_path / "photos"), "--out", str(out), *options]) == 1
+    errors = [json.loads(line) for line in (out / "sightwords-errors.jsonl").open()]
+    failed = ["sub/a.png"] if form == "embedded" else ["sub/a.png", f"{long}.png"]
+    assert sorted(error["id"] for error in errors) == failed
+    assert (out / "z").with_suffix(".png" if form == "embedded" else f".{form}").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_a_list_may_name_photos_that_are_not_there(tmp_path: Path, tiny_bundle: Path) -> None:
+    pytest.importorskip("pyexiv2")
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "a.png")
+    missing = ["/no/such/folder/b.jpg", f"{'y' * 300}.jpg", "a.png/c.jpg", "http://localhost/d.jpg"]
+    (tmp_path / "list.txt").write_text("\n".join([*missing, "a.png"]))
+    for overwrite in ("never", "missing"):
+        out = tmp_path / overwrite
+        given = ["batch", str(tmp_path / "list.txt"), "--out", str(out), "--format", "embedded"]
+        assert main([*given, "--overwrite", overwrite, "--bundle", str(tiny_bundle)]) == 1
+        errors = [json.loads(line) for line in (out / "sightwords-errors.jsonl").open()]
+        assert [error["id"] for error in errors] == missing
+        assert (out / "a.png").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_links_that_lead_nowhere_are_listed(tmp_path: Path, tiny_bundle: Path) -> None:
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "a.png")
+    for name, target in (("b.png", "x" * 300), ("c.png", "c.png"), ("d.png", "gone.png")):
+        (tmp_path / name).symlink_to(target)
+    out = tmp_path / "out.jsonl"
+    assert main(["batch", str(tmp_path), "--out", str(out), "--bundle", str(tiny_bundle)]) == 1
+    errors = [json.loads(line) for line in (tmp_path / "out.jsonl.errors.jsonl").open()]
+    assert [error["id"] for error in errors] == ["b.png", "c.png", "d.png"]
+    assert json.loads(out.read_text())["id"] == "a.png"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_backslashes_and_colons_are_letters_of_names(tmp_path: Path, tiny_bundle: Path) -> None:
+    pytest.importorskip("pyexiv2")
+    names = ["12:30 party/a.png", "back\\slash.png"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (40, 30), "red").save(tmp_path / name)
+    given = ["batch", str(tmp_path), "--out", str(tmp_path), "--format", "embedded", "--in-place"]
+    assert main([*given, "--bundle", str(tiny_bundle)]) == 0
+    assert all(b"dc:description" in (tmp_path / name).read_bytes() for name in names)
+
+
+def test_only_line_breaks_end_a_line_of_a_list(tmp_path: Path) -> None:
+    names = ["a\u2028b.jpg", "c\x0cd.jpg", "e.jpg"]
+    (tmp_path / "list.txt").write_bytes("\r\n".join(names).encode())
+    assert [item.id for item in open_source(str(tmp_path / "list.txt")).read()] == names

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,7 @@ from sightwords.batch.parquet import read_parquet, write_parquet
 from sightwords.batch.records import Record, is_record
 from sightwords.batch.xmp import can_hold, description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
+from sightwords.corpus.sources import is_url
 from sightwords.errors import InputError
 from sightwords.files import FULL, atomic_path, write_text
 
@@ -112,8 +114,11 @@ def sidecar_name(image_id: str, kind: Format, taken: set[str]) -> str:
     >>> [sidecar_name(name, "txt", taken) for name in names]
     ['2019/dog.txt', '2019/dog.png.txt', 'cat.txt']
     """
-    inside = PurePosixPath(image_id.replace("\\", "/"))
-    if inside.is_absolute() or ".." in inside.parts or ":" in inside.parts[0]:
+    # Elsewhere a folder may be called "12:30", and a photo may have a backslash in its name.
+    windows = os.name == "nt"
+    inside = PurePosixPath(image_id.replace("\\", "/") if windows else image_id)
+    elsewhere = (windows and ":" in inside.parts[0]) or is_url(image_id)
+    if inside.is_absolute() or ".." in inside.parts or elsewhere:
         inside = PurePosixPath(inside.name)  # a list may name photographs anywhere
     ending = inside.suffix if kind == "embedded" else f".{kind}"
     short = inside.with_suffix(ending) if is_image_name(inside.name) else None
@@ -176,19 +181,24 @@ def is_described(kind: Format, target: Path, *, photograph: Path, sidecar: Path)
 
     The `sidecar` of a photo counts only if its format cannot hold a caption itself.
     """
-    if kind == "txt" or (kind == "xmp" and not target.exists()):
-        return target.exists()
-    described = target if target.exists() else photograph
+    if kind == "txt" or (kind == "xmp" and not exists(target)):
+        return exists(target)
+    described = target if exists(target) else photograph
     if description_of(described) is not None:
         return True
-    instead = kind == "embedded" and sidecar.exists() and not can_hold(photograph)
+    instead = kind == "embedded" and exists(sidecar) and not can_hold(photograph)
     return instead and description_of(sidecar) is not None
+
+
+def exists(path: Path) -> bool:
+    """As `Path.exists`, which raises where a name is too long or a folder on the way is shut."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def is_ours(kind: Format, target: Path, captions: set[str]) -> bool:
     """Whether a photo's own file has one of these captions, which an earlier run gave it."""
     if kind != "txt":
-        return target.exists() and description_of(target) in captions
+        return exists(target) and description_of(target) in captions
     try:
         return target.read_bytes() in {f"{caption}\n".encode() for caption in captions}
     except OSError:

@@ -5,6 +5,7 @@ source -> items -> captioned in parallel -> journal -> results file, or sidecars
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from sightwords.batch.content import content_sum
 from sightwords.batch.journal import Journal
 from sightwords.batch.options import BatchOptions, Progress
 from sightwords.batch.outputs import (
+    exists,
     is_described,
     is_ours,
     read_results,
@@ -31,8 +33,9 @@ from sightwords.batch.sums import Sums, read_sums, write_sums
 from sightwords.batch.workers import MakeCaptioner, captioned
 from sightwords.batch.xmp import ChangedError, EmbedError, require_exiv2
 from sightwords.bundle import open_bundle
+from sightwords.corpus.sources import is_url
 from sightwords.errors import InputError
-from sightwords.files import remove_partials
+from sightwords.files import FULL, remove_partials
 from sightwords.runtime import available_cores
 from sightwords.types import ImageRef
 
@@ -220,14 +223,15 @@ class _Job:
         target, photograph = self.options.out / name, Path(item.image.location)
         if self.options.format != "embedded":
             return target
-        if item.image.member is not None or not photograph.is_file():
-            if photograph.parent.is_dir() and item.image.member is None:
-                return target  # a photograph that is not there is named when it is opened
+        fetched = is_url(item.image.location) and item.image.fetch
+        if item.image.member is not None or fetched:
             raise InputError(
                 f"{item.image}: is no file on this disk, so nothing can be embedded in it; give a "
                 "folder or a list of photographs, or another --format"
             )
-        same = target.exists() and target.samefile(photograph)
+        if not _is_file(photograph):
+            return target  # a photograph that is not there is named when it is opened
+        same = _is_file(target) and target.samefile(photograph)
         if same and not self.options.in_place:
             raise InputError(
                 f"{photograph}: would be changed itself; allow it with --in-place, or give another "
@@ -267,7 +271,7 @@ class _Job:
         if not is_described(self.options.format, target, photograph=photograph, sidecar=instead):
             return False
         known = self.sums.get(self._name(target))
-        if known is not None and target.exists() and known != content_sum(item.image):
+        if known is not None and exists(target) and known != content_sum(item.image):
             self.ours.add(item.id)
         return item.id not in self.ours
 
@@ -305,6 +309,10 @@ class _Job:
             wrong = str(error)
         except EmbedError as error:  # the caption is noted first: a sidecar follows at the end
             return {**record, "error": str(error)}
+        except OSError as error:  # its name is too long, a folder has it already, ...
+            if error.errno in FULL:
+                raise
+            wrong = f"{self.targets[image_id]}: cannot be written ({error.strerror or error})"
         return {"id": image_id, "error": wrong} if wrong else record
 
     def with_sidecar(self, record: Record) -> Record:
@@ -313,6 +321,11 @@ class _Job:
             return {"id": record["id"], "error": record["error"]}
         keep = self.options.overwrite != "always"
         return write_instead(self.instead[record["id"]], record, keep=keep)
+
+
+def _is_file(path: Path) -> bool:
+    """As `Path.is_file`, which raises where a name is too long or a folder on the way is shut."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _finish(job: _Job) -> None:

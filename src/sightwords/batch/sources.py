@@ -58,13 +58,13 @@ def open_source(
     """
     path = Path(source)
     if source == "-":
-        return _listed(standard_input().splitlines(), images or ".", allow_urls)
+        return _listed(standard_input().split("\n"), images or ".", allow_urls)
     if path.is_dir() and not any(SHARD_NAME.search(inside.name) for inside in path.iterdir()):
         return _folder(path, on_problem)
     if path.is_file() and is_image_name(source):
         return _listed([path.name], str(path.parent), allow_urls)
     if path.is_file() and path.suffix.lower() in (".txt", ".lst"):
-        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
         if any(is_image_name(line.strip()) for line in lines[:20]):
             return _listed(lines, images or str(path.parent), allow_urls)
     matched = [] if is_url(source) else expand(source)
@@ -106,13 +106,22 @@ def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source
         names += [
             path.relative_to(folder).as_posix()
             for path in paths
-            if is_image_name(path.name) and path.is_file()
+            if is_image_name(path.name) and _is_photo(path)
         ]
     names.sort()
     if not names:
         raise CorpusError(f"{folder}: holds no images; give a folder of photographs or shards")
     items = [Item(name, ImageRef(str(folder / name))) for name in names]
     return Source(lambda: iter(items), len(items))
+
+
+def _is_photo(path: Path) -> bool:
+    """Whether it is a file, or a link that leads nowhere, which is then listed as an error.
+
+    `Path.is_file` would raise for a link to a name that is too long or to a folder that is shut.
+    """
+    broken = path.is_symlink() and not os.path.exists(path)  # noqa: PTH110
+    return broken or os.path.isfile(path)  # noqa: PTH113
 
 
 def _listed(lines: Iterable[str], base: str, allow_urls: bool) -> Source:

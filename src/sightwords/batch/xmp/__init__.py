@@ -118,7 +118,7 @@ def description_of(path: Path) -> str | None:
     try:
         _check_size(path, MAX_FILE_BYTES)
         return next(iter(descriptions_of(path)), None)
-    except EmbedError:  # it cannot be told, and nothing will be written into it either
+    except (EmbedError, OSError):  # it cannot be told, and nothing will be written into it either
         return None
 
 

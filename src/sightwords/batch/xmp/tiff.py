@@ -15,7 +15,7 @@ from sightwords.batch.xmp.packet import EmbedError
 from sightwords.batch.xmp.slot import SIGNED, damaged, sum_of
 
 XMP_TAG = 700
-_C2PA_TAG, _DNG_TAG = 52545, 50706
+_C2PA_TAG, _DNG_TAG, _PHOTOMETRIC = 52545, 50706, 262
 _SUB_DIRECTORIES = frozenset((330, 34665, 34853, 40965))
 _DATA = ((273, 279), (324, 325))
 """Tags of the places and lengths of strips, and of tiles."""
@@ -90,9 +90,16 @@ def _first(data: bytes) -> _Directory:
     tags = {entry.tag for directory in directories for entry in directory.entries}
     if _C2PA_TAG in tags:
         raise EmbedError(SIGNED)
-    if _DNG_TAG in tags or data[8:10] == b"CR":
+    raw = any(_is_raw(data, directory) for directory in directories)
+    if raw or _DNG_TAG in tags or data[8:10] == b"CR":
         raise EmbedError("it is a camera's raw file")
     return directories[0]
+
+
+def _is_raw(data: bytes, directory: _Directory) -> bool:
+    """Whether it holds what a sensor saw, as in NEF, ARW or PEF files."""
+    found = [e for e in directory.entries if e.tag == _PHOTOMETRIC and e.kind in (3, 4)]
+    return any(_values(data, _order(data), entry)[:1] in ((32803,), (34892,)) for entry in found)
 
 
 def _xmp_entry(directory: _Directory) -> _Entry | None:
