@@ -26,6 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+LONGEST_HEAD = 64 << 10
 HEAD_SECONDS = 10.0
 """From a connection's begin, or a request's first byte, to the end of its head."""
 FETCH_SECONDS = 60.0
@@ -75,9 +76,10 @@ def server_config(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=int(grace_seconds) + 1,
+        # A body may be refused at the last moment; what is left of it is read then.
+        timeout_graceful_shutdown=int(grace_seconds + DRAIN_SECONDS) + 2,
         limit_concurrency=connections,
-        h11_max_incomplete_event_size=64 * 1024,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
     )
 
 
@@ -130,7 +132,7 @@ class PatientProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.conn = _Chunks(h11.SERVER, self.config.h11_max_incomplete_event_size)
+        self.conn = _Chunks(h11.SERVER, LONGEST_HEAD)
 
     _head: asyncio.TimerHandle | None = None
     _fetch: asyncio.TimerHandle | None = None

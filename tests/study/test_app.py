@@ -139,6 +139,8 @@ def test_what_a_judge_may_not_do(make: Make, serve: Serve) -> None:
     assert ask(port, "/j/not-a-token").status == 404
     assert ask(port, "/j/not-a-token/vote", {"showing": showing, "choice": "same"}).status == 404
     assert ask(port, f"{other}/photo/{showing}").status == 404
+    for number in ("9" * 5000, "-1", "x", "%00"):
+        assert ask(port, f"{link}/photo/{number}").status == 404
     assert ask(port, f"{other}/vote", {"showing": showing, "choice": "same"}).status == 400
     wrong_forms: list[dict[str, str]] = [
         {},

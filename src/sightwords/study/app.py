@@ -54,7 +54,7 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
         return _html(page.pair_page(showing, base=f"/j/{judge.token}"))
 
     def record(token: str, showing: str, choice: str) -> Response:
-        if not showing.isascii() or not showing.isdigit() or len(showing) > 9:
+        if not _is_number(showing):
             return _refused("The answer could not be read.")
         try:
             with store.write() as connection:
@@ -100,7 +100,7 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
             Route("/", start),
             Route("/j/{token}", show),
             Route("/j/{token}/vote", vote, methods=["POST"]),
-            Route("/j/{token}/photo/{number:int}", photo),
+            Route("/j/{token}/photo/{number}", photo),
         ],
         exception_handlers={sa.exc.SQLAlchemyError: failed, 404: _not_found},
     )
@@ -116,15 +116,24 @@ async def _form(request: Request) -> bytes:
     return body
 
 
-def _photo_of(connection: sa.Connection, *, token: str, number: int) -> bytes | None:
+def _is_number(text: str) -> bool:
+    """Of a showing; Python does not read numbers of thousands of digits.
+
+    >>> _is_number("12"), _is_number("-1"), _is_number("9" * 5000)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _photo_of(connection: sa.Connection, *, token: str, number: str) -> bytes | None:
     """The photograph of a showing, for the judge it was shown to alone."""
     judge = judging.find_judge(connection, token)
-    if judge is None or number > 2**31 - 1:
+    if judge is None or not _is_number(number):
         return None
     query = (
         sa.select(schema.pair.c.image)
         .join(schema.showing, schema.showing.c.pair_id == schema.pair.c.id)
-        .where(schema.showing.c.id == number, schema.showing.c.judge_id == judge.id)
+        .where(schema.showing.c.id == int(number), schema.showing.c.judge_id == judge.id)
     )
     image = connection.execute(query).scalar_one_or_none()
     return None if image is None else read_photo(connection, image)
