@@ -10,17 +10,20 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+import sightwords
 from sightwords.batch import open_source, workers
+from sightwords.batch.run import _same_system
 from sightwords.batch.sources import Item
 from sightwords.batch.workers import captioned
 from sightwords.cli.main import main
-from sightwords.errors import ImageError
+from sightwords.errors import BundleError, ImageError
 from sightwords.types import Caption, ImageRef
 
 
@@ -348,3 +351,11 @@ def test_only_line_breaks_end_a_line_of_a_list(tmp_path: Path) -> None:
     names = ["a\u2028b.jpg", "c\x0cd.jpg", "e.jpg"]
     (tmp_path / "list.txt").write_bytes("\r\n".join(names).encode())
     assert [item.id for item in open_source(str(tmp_path / "list.txt")).read()] == names
+
+
+def test_a_bundle_that_is_replaced_during_a_batch_is_noticed(tiny_bundle: Path) -> None:
+    load = partial(sightwords.load, tiny_bundle)
+    fingerprint = load().fingerprint
+    assert _same_system(load, fingerprint).fingerprint == fingerprint
+    with pytest.raises(BundleError, match="the bundle changed while the batch ran"):
+        _same_system(load, "another")

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import stat
 import struct
 import zlib
@@ -394,3 +395,15 @@ def test_a_run_that_was_stopped_at_its_end_lists_the_same(
     assert {p.name for p in photos.iterdir()} == {
         "a.jpg", "b.bmp", "b.xmp", "sightwords-errors.jsonl",
     }  # fmt: skip
+
+
+def test_in_place_looks_at_all_targets_first(photo: Path, tiny_bundle: Path) -> None:
+    outside = photo.parent.parent / "outside.jpg"
+    shutil.copyfile(photo, outside)
+    names = photo.parent / "list.txt"
+    names.write_text(f"{photo.name}\n{outside}\n")
+    before = photo.read_bytes()
+    options = ["--format", "embedded", "--in-place", "--bundle", str(tiny_bundle)]
+    assert main(["batch", str(names), "--out", str(photo.parent), *options]) == 1
+    assert photo.read_bytes() == before
+    assert not (photo.parent / ".sightwords-batch.part").exists()

@@ -226,6 +226,35 @@ def test_a_process_that_dies_is_replaced() -> None:
     pool.close()
 
 
+class Changed(Scripted):
+    """Of another bundle from the second time on."""
+
+    def __init__(self, marker: Path) -> None:
+        super().__init__()
+        self.captioner = type("Other", (Scripted.captioner,), {"fingerprint": "1" * 64})  # type: ignore[assignment]
+        if not marker.exists():
+            marker.touch()
+            self.captioner = Scripted.captioner
+
+
+def test_a_worker_of_another_bundle_is_not_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make = partial(Changed, tmp_path / "marker")
+    pool = Pool(make, workers=1, limits=Limits())  # type: ignore[arg-type]
+    (answer,) = pool.submit([job("die")])
+    until = time.monotonic() + SECONDS
+    while "not the one that this server began with" not in caplog.text:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert pool.ready() == 0
+    assert not answer.done()
+    pool.close()
+    (tmp_path / "marker").unlink()
+    with pytest.raises(BundleError, match="not the one that this server began with"):
+        Pool(make, workers=2, limits=Limits())  # type: ignore[arg-type]
+
+
 def test_a_process_that_hangs_is_given_up() -> None:
     worker = ProcessWorker(Scripted, seconds=0.5)  # type: ignore[arg-type]
     with pytest.raises(WorkerLostError) as lost:

@@ -6,8 +6,10 @@ source -> items -> captioned in parallel -> journal -> results file, or sidecars
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,9 @@ from sightwords.batch.workers import MakeCaptioner, captioned
 from sightwords.batch.xmp import ChangedError, EmbedError, require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.corpus.sources import is_url
-from sightwords.errors import InputError
+from sightwords.errors import BundleError, InputError
 from sightwords.files import FULL, remove_partials
+from sightwords.pipeline import Captioner
 from sightwords.runtime import available_cores
 from sightwords.types import ImageRef
 
@@ -63,11 +66,12 @@ def run_batch(
         # A zip is unpacked once, for all processes.
         if make is None:
             options.warn(bundle.directory)
-            make = options.captioner(bundle.directory)
+            make = partial(_same_system, options.captioner(bundle.directory), fingerprint)
         journal = _journal(options, options.settings(fingerprint))
         try:
             known = (read_sums(options.sums) or {}) if options.sidecars else {}
             job = _Job(source, options, journal, progress, on_progress or (lambda _: None), known)
+            job.check_targets()
             job.fill(make)
         except BaseException:
             journal.leave()
@@ -142,6 +146,17 @@ def _unknown_photos(options: BatchOptions) -> InputError:
     )
 
 
+def _same_system(make: MakeCaptioner, fingerprint: str) -> Captioner:
+    """Load the system; refused where the bundle's files were replaced since the batch began."""
+    captioner = make()
+    if captioner.fingerprint != fingerprint:
+        raise BundleError(
+            f"the bundle changed while the batch ran: {fingerprint[:12]} became "
+            f"{captioner.fingerprint[:12]}; start again with --overwrite always"
+        )
+    return captioner
+
+
 def _written_id(item: Item, options: BatchOptions) -> str:
     return str(result_id(item.id)) if options.format == "coco" else item.id
 
@@ -167,6 +182,12 @@ class _Job:
     """Where its sidecar goes if nothing can be embedded in it."""
     ours: set[str] = field(default_factory=set)
     """Photos that have changed since a batch wrote their own files: these may be replaced."""
+
+    def check_targets(self) -> None:
+        """Look at all targets before the first photo is changed in its place."""
+        if self.options.in_place:
+            fresh = replace(self, photographs={}, targets={}, instead={})
+            deque(fresh._named(), maxlen=0)
 
     def fill(self, make: MakeCaptioner) -> None:
         """Caption what the journal lacks."""

@@ -197,7 +197,9 @@ async def _body(form: FormData) -> Body:
 
 def _sentence(text: str) -> str:
     if len(text) > LONGEST_SENTENCE or not re.search(SAYS_SOMETHING, text):
-        message = f"the sentence {text[:60]!r} is too long, or has no words; change it or leave it out"
+        message = (
+            f"the sentence {text[:60]!r} is too long, or has no words; shorten it or leave it out"
+        )
         raise Refused(Problem(422, "invalid", message))
     return text
 

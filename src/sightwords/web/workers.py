@@ -141,12 +141,15 @@ class Pool:
         self._in_processes = workers > 0
         count = max(1, workers)
         self.waiting = Waiting(limit=limits.queue, batch=limits.batch, workers=count)
+        self.about: About = {}
+        """What every worker says of its system: one that says otherwise is not taken."""
         self._workers: list[Worker | None] = []
         self._closed = threading.Event()
-        for _ in range(count):
+        first = self._hire()
+        self.about = first.about
+        self._workers.append(first)
+        for _ in range(1, count):
             self._workers.append(self._hire())
-        assert self._workers[0] is not None
-        self.about = self._workers[0].about
         self._threads = [
             threading.Thread(target=self._attend, args=(seat,), daemon=True)
             for seat in range(count)
@@ -180,9 +183,17 @@ class Pool:
             thread.join(self._limits.seconds)
 
     def _hire(self) -> Worker:
+        worker: Worker
         if self._in_processes:
-            return ProcessWorker(self._make, seconds=self._limits.seconds)
-        return HereWorker(self._make)
+            worker = ProcessWorker(self._make, seconds=self._limits.seconds)
+        else:
+            worker = HereWorker(self._make)
+        if self.about and worker.about != self.about:
+            worker.stop()
+            raise BundleError(
+                "the bundle is not the one that this server began with; restart the server"
+            )
+        return worker
 
     def _attend(self, seat: int) -> None:
         """The life of one worker, and of those that replace it."""
