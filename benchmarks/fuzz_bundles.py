@@ -222,8 +222,9 @@ def _values(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
     with np.errstate(all="ignore"):
         try:
             flat[slice(None) if everywhere else at] = value
-        except (OverflowError, ValueError):  # of whole numbers: as far as they go
-            limits = np.iinfo(array.dtype)
+        except (OverflowError, ValueError):  # as far as the type goes
+            whole = np.issubdtype(array.dtype, np.integer)
+            limits = np.iinfo(array.dtype) if whole else np.finfo(array.dtype)
             flat[slice(None) if everywhere else at] = (
                 limits.max if rng.random() < 0.5 else limits.min
             )
