@@ -4,8 +4,9 @@
 
 Starts a server on a free port of this machine. Clients send photos of several formats, broken
 bytes, bodies that are too large, half requests and whole ones whose answer nobody fetches. Every
-20 seconds or so a worker gets SIGKILL or SIGSTOP. Memory is the sum of PSS over the server's
-processes, so that shared pages count once; the load stops for a moment before each sample.
+20 seconds or so a worker gets SIGKILL or SIGSTOP. Memory is what the server's processes have
+allocated (Pss_Anon): pages of files are left out, since their share in PSS depends on what else runs
+on the machine. The load stops for a moment before each sample.
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
 answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
@@ -381,12 +382,12 @@ def _harm(
 
 
 def _megabytes(processes: list[psutil.Process]) -> float:
-    """Their PSS."""
+    """What they have allocated."""
     total = 0
     for process in processes:
         with suppress(OSError, ValueError):
             for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
+                if line.startswith("Pss_Anon:"):
                     total += int(line.split()[1])
     return total / 1024
 
