@@ -456,6 +456,21 @@ def test_heic_itself(tmp_path: Path) -> None:
     assert np.allclose(to_array(decode(path)), (255, 0, 0), atol=8)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+def test_heic_rows_are_those_of_the_whole(tmp_path: Path, mode: str) -> None:
+    plugin = pytest.importorskip("pillow_heif")
+    plugin.register_heif_opener()
+    noise = np.random.default_rng(1).integers(0, 256, (67, 101, 3), dtype=np.uint8)
+    image = Image.fromarray(noise).convert(mode)
+    if mode == "RGBA":
+        image.putalpha(128)
+    image.save(tmp_path / "photo.heic", quality=80)
+    with Image.open(tmp_path / "photo.heic") as opened:
+        opened.load()  # Pillow's way; ours takes the decoder's rows
+        wanted = to_array(decode(opened))
+    assert np.array_equal(to_array(decode(tmp_path / "photo.heic")), wanted)
+
+
 def test_paths_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"missing\.jpg: no such file"):
         decode(tmp_path / "missing.jpg")

@@ -30,7 +30,7 @@ from PIL import Image
 
 from sightwords.errors import ImageError, ImageMemoryError, MissingExtraError, require
 from sightwords.images.limits import DEFAULT_LIMITS, MEGABYTE, ImageLimits
-from sightwords.images.pixels import array_to_rgb, image_to_rgb
+from sightwords.images.pixels import array_to_rgb, buffer_to_rgb, image_to_rgb
 from sightwords.images.sniff import describe, is_heif, read_as_a_whole, webp_size
 from sightwords.images.source import name_of, one_line, open_source
 from sightwords.types import ImageRef
@@ -54,7 +54,7 @@ _UPRIGHT = {
 }
 """EXIF orientation -> the turn that undoes it (EXIF 2.32, tag 274)."""
 
-_DECODER_BYTES = {"WEBP": 18, "JPEG2000": 20, "AVIF": 10, "HEIF": 8}
+_DECODER_BYTES = {"WEBP": 18, "JPEG2000": 20, "AVIF": 10, "HEIF": 6}
 """What a decoder allocates per pixel, its result included; 4 at most for all other formats."""
 _MODE_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 
@@ -211,8 +211,7 @@ def _finish(image: Image.Image, limits: ImageLimits, name: str, *, whole: bool) 
         image.draft("", (-(-image.width // factor), -(-image.height // factor)))
     _refuse_memory(image.size, _decoder_bytes(image, whole_size), limits, name)
     try:
-        image.load()
-        rgb = image_to_rgb(image, factor=1 if whole else _factor(image.size))
+        rgb = _loaded(image, whole=whole)
     except MemoryError as error:
         raise ImageMemoryError(
             f"{name}: {image.width} x {image.height} pixels of {image.format or 'an image'} take "
@@ -226,6 +225,19 @@ def _finish(image: Image.Image, limits: ImageLimits, name: str, *, whole: bool) 
         ) from error
     turn = _UPRIGHT.get(_orientation(image))
     return rgb if turn is None else rgb.transpose(turn)
+
+
+def _loaded(image: Image.Image, *, whole: bool) -> Image.Image:
+    """Decode, and convert to RGB."""
+    heif = getattr(image, "_heif_file", None)
+    if heif is not None:
+        # Straight from the decoder's rows: 48 megapixels of a telephone then take 290 MB, not 410.
+        frame = heif[image.tell()]
+        data = memoryview(frame.data)  # the size is known for sure only now
+        factor = 1 if whole else _factor(frame.size)
+        return buffer_to_rgb(data, frame.mode, frame.size, frame.stride, factor=factor)
+    image.load()
+    return image_to_rgb(image, factor=1 if whole else _factor(image.size))
 
 
 def _decoder_bytes(image: Image.Image, whole_size: tuple[int, int]) -> float:

@@ -34,12 +34,40 @@ def image_to_rgb(image: Image.Image, *, factor: int = 1) -> Image.Image:
     >>> image_to_rgb(Image.new("L", (9, 4)), factor=2).size
     (5, 2)
     """
-    width, height = image.size
-    convert = _converter(image)
+    width = image.width
+    rows = lambda top, bottom: image.crop((0, top, width, bottom))  # noqa: E731
+    return rows_to_rgb(image.size, _converter(image), rows, factor=factor)
+
+
+def buffer_to_rgb(
+    data: memoryview, mode: str, size: tuple[int, int], stride: int, *, factor: int = 1
+) -> Image.Image:
+    """Rows of decoded pixels as RGB, without an image of the whole in between.
+
+    >>> buffer_to_rgb(memoryview(bytes([255, 0, 0, 9] * 2)), "RGB", (1, 2), 4).getpixel((0, 1))
+    (255, 0, 0)
+    """
+
+    def rows(top: int, bottom: int) -> Image.Image:
+        part = data[top * stride : bottom * stride]
+        return Image.frombytes(mode, (size[0], bottom - top), part, "raw", mode, stride)
+
+    return rows_to_rgb(size, _converter(Image.new(mode, (1, 1))), rows, factor=factor)
+
+
+def rows_to_rgb(
+    size: tuple[int, int],
+    convert: Callable[[Image.Image], Image.Image],
+    rows: Callable[[int, int], Image.Image],
+    *,
+    factor: int,
+) -> Image.Image:
+    """Put an image together from bands; `rows(top, bottom)` gives those of the source."""
+    width, height = size
     rgb = Image.new("RGB", (-(-width // factor), -(-height // factor)))
-    rows = max(1, BAND_PIXELS // (width * factor)) * factor
-    for top in range(0, height, rows):
-        band = convert(image.crop((0, top, width, min(height, top + rows))))
+    step = max(1, BAND_PIXELS // (width * factor)) * factor
+    for top in range(0, height, step):
+        band = convert(rows(top, min(height, top + step)))
         rgb.paste(band if factor == 1 else band.reduce(factor), (0, top // factor))
     return rgb
 
