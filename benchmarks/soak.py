@@ -76,6 +76,7 @@ class Tally:
 def main() -> int:
     """Run, write the figures, and say whether they are good."""
     args = _options().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the server then, too
     port = _free_port()
     server = _start(port, args)
     tally, end = Tally(), threading.Event()
