@@ -5,8 +5,8 @@
 Starts a server on a free port of this machine. Clients send photos of several formats, broken
 bytes, bodies that are too large, half requests and whole ones whose answer nobody fetches. Every
 20 seconds or so a worker gets SIGKILL or SIGSTOP. Memory is what the server's processes have
-allocated (Pss_Anon): pages of files are left out, since their share in PSS depends on what else runs
-on the machine. The load stops for a moment before each sample.
+allocated (Pss_Anon): pages of files are left out, since their share in PSS depends on what else
+runs on the machine. The load stops for a moment before each sample.
 
 Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
 answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
