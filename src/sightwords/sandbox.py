@@ -38,7 +38,7 @@ Arguments = dict[str, Any]
 Answer = tuple[Arguments, bytes | bytearray]
 
 START_SECONDS = 60.0
-"""A busy machine may take long to start a helper; this is no part of a photo's time."""
+"""A busy machine may take long to start a helper; it does not count as a photo's time."""
 OWN_BYTES = 48 << 20
 """Memory of a helper that has done nothing yet."""
 LARGEST_ANSWER = 256 << 20

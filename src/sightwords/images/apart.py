@@ -29,8 +29,8 @@ SMALL_BYTES = 100 * MEGABYTE
 threads together do not take several times the limit."""
 
 FROZEN = bool(getattr(sys, "frozen", False))
-"""Inside a program made by PyInstaller or the like there is no interpreter to start a helper with:
-photos are decoded here, with the limits that a header tells."""
+"""A program made by PyInstaller or the like has no interpreter to start a helper with: photos are
+decoded here, under the limits that a header can be checked for."""
 
 _large = threading.Lock()
 
