@@ -4,7 +4,7 @@
     python benchmarks/beam_lists.py MODEL SCORES.npz coco-val.jsonl.gz --show 50     # to read
 
 MODEL is a language model's directory; SCORES holds a detector's probabilities in either form that
-`train.language_data.read_detections` reads; the words of an image are those of .15 and more. CIDEr
+`train.language.data.read_detections` reads; the words of an image are those of .15 and more. CIDEr
 is that of the likeliest sentence, of the likeliest a word, and of the best in the list (what a
 re-ranker could reach); its document frequencies are those of all images of SCORES. Faults are
 counted in ten-best lists:
@@ -38,7 +38,7 @@ from sightwords.metrics.cider import CiderIdf, scores_of
 from sightwords.metrics.ngrams import Tokens
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.train.language_data import read_detections
+from sightwords.train.language.data import read_detections
 from sightwords.types import MBest
 
 THRESHOLD = 0.15

@@ -4,7 +4,8 @@
     python benchmarks/describe.py DETECTOR 'coco-train-*.tar' --held-out 4000 --out runs/held-out
 
 Writes `scores.npz` (ids, words, scores (N, V): what `sightwords evaluate words`, the calibration
-and `benchmarks/lists.py` read) and `features.npz` (`train.image_features`). `--held-out N` takes
+and `benchmarks/lists.py` read) and `features.npz` (`train.dmsm.image_features`). `--held-out N`
+takes
 only the N images that training leaves for calibration.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import hold_out
-from sightwords.train.image_features import detector_features
+from sightwords.train.dmsm.image_features import detector_features
 from sightwords.types import Example
 from sightwords.words.detector import Detector
 

@@ -7,12 +7,13 @@
         --weights weights.safetensors --vocabulary vocabulary.json ... --device cuda
 
 A form is a preset of `sightwords.config`, or one with settings changed after a colon. Features come
-from `--features`, files of `sightwords.train.image_features`, or are computed from the detector's
+from `--features`, files of `sightwords.train.dmsm.image_features`, or are computed from the
+detector's
 weights and the images of the shards (and of `--others`), and with `--keep-features` written to
 `--out`/features.npz; without a form nothing else is done. Retrieval is judged on the
 first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
 each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
-`sightwords.train.dmsm_export` take it from there. With `--lists` (files of `benchmarks/lists.py`
+`sightwords.train.dmsm.export` take it from there. With `--lists` (files of `benchmarks/lists.py`
 for training images) `list_sentences` may be set; with `--val-lists` each form is judged on lists
 too: the mean correlation of its cosines with CIDEr within a list, and the CIDEr of the sentence it
 likes best beside that of all sentences (chance) and of the best (oracle).
@@ -36,16 +37,16 @@ from sightwords.evaluate.retrieval import HEADER
 from sightwords.runtime import available_cores
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.detector import load_weights, new_network
-from sightwords.train.dmsm import DmsmReport, train_dmsm
-from sightwords.train.dmsm_data import DmsmData, dmsm_data, with_lists
-from sightwords.train.dmsm_export import save_dmsm
-from sightwords.train.dmsm_network import DmsmNetwork
-from sightwords.train.dmsm_vectors import evaluate_network, list_agreement
-from sightwords.train.image_features import ImageFeatures, describe_images, merged
-from sightwords.train.list_metrics import measure, references_of
-from sightwords.train.lists import Lists, joined
-from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.data.image_table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
+from sightwords.train.dmsm.export import save_dmsm
+from sightwords.train.dmsm.image_features import ImageFeatures, describe_images, merged
+from sightwords.train.dmsm.network import DmsmNetwork
+from sightwords.train.dmsm.training import DmsmReport, train_dmsm
+from sightwords.train.dmsm.vectors import evaluate_network, list_agreement
+from sightwords.train.rerank.list_metrics import measure, references_of
+from sightwords.train.rerank.lists import Lists, joined
+from sightwords.train.words.run import load_weights, new_network
 from sightwords.types import FloatArray
 
 Captions = Mapping[str, Sequence[str]]

@@ -25,7 +25,8 @@ reads features that were reduced by the training images' components.
 kept in pieces, so that a run goes on where it was stopped. `train` fits fc8 by the noisy-OR over
 the boxes on what is kept; `score` writes the `scores.npz` and `features.npz` that `paper_rows.py`
 reads. `draw` makes the language model's detections: nobody scored all training images out of fold,
-so theirs are drawn from those of held-out images (`train/language_noise.py`). `language` goes on
+so theirs are drawn from those of held-out images (`train/language/detection_noise.py`). `language`
+goes on
 from a language model of another detector for an epoch, to learn how far these words are to be
 trusted: grammar does not depend on the detector, and an epoch costs a tenth of the whole.
 
@@ -59,17 +60,17 @@ from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array
 from sightwords.language.maxent import MaxEnt
 from sightwords.settings import from_mapping, read_toml, save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.augment import normalize
-from sightwords.train.backbones import build_backbone
-from sightwords.train.backbones.base import Backbone, tiles
-from sightwords.train.frozen import train_head
-from sightwords.train.frozen_table import RegionTable
-from sightwords.train.image_features import Described, ImageFeatures
-from sightwords.train.language_noise import simulate_scores
-from sightwords.train.language_sources import LanguageSources, train_language
-from sightwords.train.language_words import top_words
-from sightwords.train.proposals import boxes_of
-from sightwords.train.roi import pool_boxes
+from sightwords.train.data.augment import normalize
+from sightwords.train.dmsm.image_features import Described, ImageFeatures
+from sightwords.train.language.detected_words import top_words
+from sightwords.train.language.detection_noise import simulate_scores
+from sightwords.train.language.run import LanguageSources, train_language
+from sightwords.train.words.backbones import build_backbone
+from sightwords.train.words.backbones.base import Backbone, tiles
+from sightwords.train.words.boxes.network import pool_boxes
+from sightwords.train.words.boxes.proposals import boxes_of
+from sightwords.train.words.frozen.features import RegionTable
+from sightwords.train.words.frozen.training import train_head
 from sightwords.types import Box, Example
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 from sightwords.words.proposals import propose

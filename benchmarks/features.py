@@ -6,7 +6,7 @@
 
 Each shard is decoded by a process of its own into a table under --cache (memory is best; a table
 that is there is taken as it is), while the network describes those that are ready. Writes the file
-of `train.image_features`; with --mirrored, each image seen in a mirror too.
+of `train.dmsm.image_features`; with --mirrored, each image seen in a mirror too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from sightwords.corpus import open_corpus
 from sightwords.corpus.sources import expand
-from sightwords.train.table import INDEX_NAME, ImageTable, build_table, open_table
+from sightwords.train.data.image_table import INDEX_NAME, ImageTable, build_table, open_table
 
 
 def main() -> None:
@@ -32,8 +32,8 @@ def main() -> None:
 
     from sightwords.config import PRESETS
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.detector import load_weights, new_network
-    from sightwords.train.image_features import describe_images, merged
+    from sightwords.train.dmsm.image_features import describe_images, merged
+    from sightwords.train.words.run import load_weights, new_network
 
     words = len(load_vocabulary(args.vocabulary))
     network = new_network(PRESETS["default"].words, words, weights=None, size_px=args.size_px)

@@ -8,7 +8,8 @@
         --try objective=listwise --try objective=risk --try objective=risk,sharpness=1
 
 LANGUAGE is a language model's directory; its vocabulary is the grounded model's. Features are
-`train.image_features`' files, top words those of `benchmarks/words_detector.py`, lists those of
+`train.dmsm.image_features`' files, top words those of `benchmarks/words_detector.py`, lists those
+of
 `benchmarks/lists.py`. Each --try trains on lists from the same weights under changed settings; the
 epoch whose first sentences have the best CIDEr on the first half of the validation lists is kept.
 --out gets `captions.safetensors` (before lists), `grounded.safetensors` (the best), `log.jsonl`
@@ -45,8 +46,8 @@ from sightwords.files import atomic_path
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.grounded import EpochReport, train_captions, train_lists
-from sightwords.train.grounded_data import (
+from sightwords.train.dmsm.image_features import ImageFeatures, merged
+from sightwords.train.grounded.data import (
     Images,
     Sentences,
     captions_of,
@@ -54,14 +55,14 @@ from sightwords.train.grounded_data import (
     words_of_lists,
     words_of_sets,
 )
-from sightwords.train.grounded_export import load_weights, new_grounded, save_weights
-from sightwords.train.grounded_lists import ScoredLists, scored_lists
-from sightwords.train.grounded_network import GroundedNetwork
-from sightwords.train.grounded_ranking import Ranking, rank, score_lists
-from sightwords.train.image_features import ImageFeatures, merged
-from sightwords.train.language_data import joined_sets, read_detections
-from sightwords.train.list_metrics import measure, references_of
-from sightwords.train.lists import Lists
+from sightwords.train.grounded.export import load_weights, new_grounded, save_weights
+from sightwords.train.grounded.lists import ScoredLists, scored_lists
+from sightwords.train.grounded.network import GroundedNetwork
+from sightwords.train.grounded.ranking import Ranking, rank, score_lists
+from sightwords.train.grounded.training import EpochReport, train_captions, train_lists
+from sightwords.train.language.data import joined_sets, read_detections
+from sightwords.train.rerank.list_metrics import measure, references_of
+from sightwords.train.rerank.lists import Lists
 
 
 def main() -> None:

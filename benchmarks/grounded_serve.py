@@ -24,10 +24,10 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.grounded_export import export_grounded, load_weights
-from sightwords.train.image_features import ImageFeatures
-from sightwords.train.list_metrics import measure, references_of
-from sightwords.train.lists import Lists
+from sightwords.train.dmsm.image_features import ImageFeatures
+from sightwords.train.grounded.export import export_grounded, load_weights
+from sightwords.train.rerank.list_metrics import measure, references_of
+from sightwords.train.rerank.lists import Lists
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from benchmarks.language_data import (
 from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
 from sightwords.language.features import count_collisions
-from sightwords.train.language_data import encode_blocks, joined, read_detections
+from sightwords.train.language.data import encode_blocks, joined, read_detections
 
 FEW = 20_000
 """Captions on which NCE is compared with the exact gradient."""

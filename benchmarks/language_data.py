@@ -2,7 +2,7 @@
 
 Training words come from `--words`, detections of a detector that did not train on the images; or
 from `--held-out`, scores of some of them: those of the others are then drawn from these
-(`train/language_noise.py`).
+(`train/language/detection_noise.py`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.language import fit_language
-from sightwords.train.language_data import (
+from sightwords.train.language.data import (
     AttributeSets,
     Detections,
     Sentences,
@@ -32,8 +31,9 @@ from sightwords.train.language_data import (
     joined_sets,
     read_detections,
 )
-from sightwords.train.language_noise import simulate_scores
-from sightwords.train.language_perplexity import corpus_perplexity
+from sightwords.train.language.detection_noise import simulate_scores
+from sightwords.train.language.maxent import fit_language
+from sightwords.train.language.perplexity import corpus_perplexity
 from sightwords.types import Example
 
 BEST = PRESETS["default"].language

@@ -19,10 +19,10 @@ from benchmarks.language_data import Data, add_arguments, first_sentences, fit, 
 
 from sightwords.errors import require
 from sightwords.language.features import places
-from sightwords.train.language import run_block
-from sightwords.train.language_data import Sentences
-from sightwords.train.language_draws import noise_rows, smoothed
-from sightwords.train.language_state import new_state
+from sightwords.train.language.data import Sentences
+from sightwords.train.language.maxent import run_block
+from sightwords.train.language.noise_draws import noise_rows, smoothed
+from sightwords.train.language.state import new_state
 
 
 def main() -> None:

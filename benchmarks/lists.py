@@ -21,9 +21,14 @@ from sightwords.config import GenerationConfig
 from sightwords.corpus import open_corpus
 from sightwords.evaluate.ids import canonical_id
 from sightwords.language.maxent import MaxEnt
-from sightwords.train.language_data import read_detections
-from sightwords.train.lists import Lists, joined
-from sightwords.train.make_lists import detected_words, make_lists, with_precisions, without_words
+from sightwords.train.language.data import read_detections
+from sightwords.train.rerank.lists import Lists, joined
+from sightwords.train.rerank.make_lists import (
+    detected_words,
+    make_lists,
+    with_precisions,
+    without_words,
+)
 
 
 def main() -> None:

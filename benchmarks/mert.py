@@ -18,9 +18,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from sightwords.train.mert import Problem
-from sightwords.train.mert_line import Best, line_search
-from sightwords.train.mert_objective import Objective
+from sightwords.train.rerank.mert import Problem
+from sightwords.train.rerank.mert_line import Best, line_search
+from sightwords.train.rerank.mert_objective import Objective
 
 PYTHON_LISTS = 100
 

@@ -31,8 +31,8 @@ from sightwords.config import DmsmConfig
 from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 from sightwords.files import atomic_path
-from sightwords.train.image_features import Described, ImageFeatures, describe_images
-from sightwords.train.language_words import top_words
+from sightwords.train.dmsm.image_features import Described, ImageFeatures, describe_images
+from sightwords.train.language.detected_words import top_words
 
 COMPONENTS = 384
 HELD_OUT = 2000
@@ -54,7 +54,8 @@ def bring(
 ) -> None:
     """Describe the tables of images with a network, train the DMSM, and write both files.
 
-    `network` is a `train.network.WordNetwork`, the tables are `train.table.ImageTable`s.
+    `network` is a `train.words.network.WordNetwork`, the tables are
+    `train.data.image_table.ImageTable`s.
     """
 
     def seen(table: Any) -> Described:
@@ -154,9 +155,9 @@ def fit_dmsm(
     device: str,
 ) -> None:
     """Train the similarity and write its directory as a zip file."""
-    from sightwords.train.dmsm import train_dmsm
-    from sightwords.train.dmsm_data import dmsm_data
-    from sightwords.train.dmsm_export import export_dmsm
+    from sightwords.train.dmsm.data import dmsm_data
+    from sightwords.train.dmsm.export import export_dmsm
+    from sightwords.train.dmsm.training import train_dmsm
 
     network = train_dmsm(dmsm_data(features, captions, config), config, device=device)
     with tempfile.TemporaryDirectory() as folder:

@@ -52,14 +52,19 @@ from sightwords.files import atomic_path, write_text
 from sightwords.language.maxent import MaxEnt
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker
-from sightwords.train.image_features import ImageFeatures
-from sightwords.train.language_data import NO_SETS, encode_blocks, joined, read_detections
-from sightwords.train.language_perplexity import corpus_perplexity
-from sightwords.train.list_metrics import ListMetrics, measure, references_of
-from sightwords.train.lists import Lists
-from sightwords.train.make_lists import detected_words, make_lists, with_precisions, without_words
-from sightwords.train.mert_rerank import Tuning, apply_ranker, tune_ranker, with_values
-from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores
+from sightwords.train.dmsm.image_features import ImageFeatures
+from sightwords.train.language.data import NO_SETS, encode_blocks, joined, read_detections
+from sightwords.train.language.perplexity import corpus_perplexity
+from sightwords.train.rerank.list_metrics import ListMetrics, measure, references_of
+from sightwords.train.rerank.lists import Lists
+from sightwords.train.rerank.make_lists import (
+    detected_words,
+    make_lists,
+    with_precisions,
+    without_words,
+)
+from sightwords.train.rerank.mert_scores import Remembered, dmsm_scores, grounded_scores
+from sightwords.train.rerank.mert_stages import Tuning, apply_ranker, tune_ranker, with_values
 
 TUNE = "coco-val"
 """The only set on which anything is fitted."""

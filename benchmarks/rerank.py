@@ -34,13 +34,19 @@ from sightwords.metrics.score import Comparison
 from sightwords.metrics.significance import wilcoxon
 from sightwords.rerank.chooser import sentence_text
 from sightwords.rerank.linear import Ranker, Stage
-from sightwords.train.confidence import Choices, fit_and_judge, probabilities
-from sightwords.train.image_features import ImageFeatures
-from sightwords.train.list_metrics import References, measure, references_of
-from sightwords.train.lists import Lists
-from sightwords.train.make_lists import with_precisions
-from sightwords.train.mert import chosen
-from sightwords.train.mert_rerank import (
+from sightwords.train.dmsm.image_features import ImageFeatures
+from sightwords.train.rerank.confidence import Choices, fit_and_judge, probabilities
+from sightwords.train.rerank.list_metrics import References, measure, references_of
+from sightwords.train.rerank.lists import Lists
+from sightwords.train.rerank.make_lists import with_precisions
+from sightwords.train.rerank.mert import chosen
+from sightwords.train.rerank.mert_scores import (
+    Remembered,
+    dmsm_scores,
+    grounded_scores,
+    image_tokens,
+)
+from sightwords.train.rerank.mert_stages import (
     Mask,
     Tuning,
     Values,
@@ -48,8 +54,7 @@ from sightwords.train.mert_rerank import (
     tune_ranker,
     with_values,
 )
-from sightwords.train.mert_run import Models, tuning_of_nothing
-from sightwords.train.mert_scores import Remembered, dmsm_scores, grounded_scores, image_tokens
+from sightwords.train.rerank.run import Models, tuning_of_nothing
 
 
 @dataclass(frozen=True)

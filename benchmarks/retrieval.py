@@ -28,7 +28,7 @@ from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.retrieval import HEADER, Retrieval, retrieval
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize_all
-from sightwords.train.image_features import ImageFeatures, detector_features
+from sightwords.train.dmsm.image_features import ImageFeatures, detector_features
 from sightwords.types import Example
 from sightwords.words.artefact import DEFAULT_DETECTOR
 from sightwords.words.detector import Detector
@@ -52,7 +52,7 @@ def exported(path: Path, folder: Path) -> Path:
     """The directory itself, or one made from weights."""
     if path.is_dir():
         return path
-    from sightwords.train.dmsm_export import export_dmsm, load_dmsm
+    from sightwords.train.dmsm.export import export_dmsm, load_dmsm
 
     export = export_dmsm(load_dmsm(path), folder)
     print(

@@ -212,9 +212,9 @@ def gpu(args: argparse.Namespace) -> None:
     from features import decode  # type: ignore[import-not-found]
     from sightwords.config import PRESETS
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.detector import load_weights, new_network
-    from sightwords.train.image_features import describe_images
-    from sightwords.train.table import open_table
+    from sightwords.train.data.image_table import open_table
+    from sightwords.train.dmsm.image_features import describe_images
+    from sightwords.train.words.run import load_weights, new_network
 
     shards = [str(s) for p in map(Path, args.shards) for s in sorted(p.parent.glob(p.name))]
     words = len(load_vocabulary(args.vocabulary))

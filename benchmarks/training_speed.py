@@ -50,15 +50,15 @@ from sightwords.corpus import open_corpus
 from sightwords.images import decode, resize
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.batches import Onwards, Order, Rows
-from sightwords.train.canvas import one_thread_a_decoder
-from sightwords.train.detector import new_network, stored_px
-from sightwords.train.kept import Kept
-from sightwords.train.labels import caption_targets
-from sightwords.train.loop import TrainingLoop
-from sightwords.train.stream import Lanes, ShardStream
-from sightwords.train.stream_index import shard_index
-from sightwords.train.table import ImageTable, build_table
+from sightwords.train.data.batches import Onwards, Order, Rows
+from sightwords.train.data.canvas import one_thread_a_decoder
+from sightwords.train.data.decoded_cache import Kept
+from sightwords.train.data.image_table import ImageTable, build_table
+from sightwords.train.data.shard_index import shard_index
+from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.words.labels import caption_targets
+from sightwords.train.words.loop import TrainingLoop
+from sightwords.train.words.run import new_network, stored_px
 from sightwords.types import Example
 
 WORDS = Path(__file__).parent.parent / "src/sightwords/default_bundle/words/vocabulary.json"

@@ -55,14 +55,14 @@ from sightwords.settings import to_toml
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.augment import network_input
-from sightwords.train.detector import load_weights, new_network, save_weights
-from sightwords.train.labels import caption_targets
-from sightwords.train.loop import precision
-from sightwords.train.network import WordNetwork
-from sightwords.train.noisy_or import image_prob
-from sightwords.train.table import ImageTable, gathered
-from sightwords.train.words import StepReport, train_words
+from sightwords.train.data.augment import network_input
+from sightwords.train.data.image_table import ImageTable, gathered
+from sightwords.train.words.labels import caption_targets
+from sightwords.train.words.loop import precision
+from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.noisy_or import image_prob
+from sightwords.train.words.run import load_weights, new_network, save_weights
+from sightwords.train.words.training import StepReport, train_words
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 CLASSIFICATION: dict[str, Any] = {"pooling": "whole_image", "initial_bias": -4.0}

@@ -39,14 +39,14 @@ from sightwords.corpus import open_corpus
 from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
-from sightwords.train.detector import load_weights, new_network, save_weights
-from sightwords.train.export import export_detector
-from sightwords.train.labels import caption_targets, unknown_where_few
-from sightwords.train.network import WordNetwork
-from sightwords.train.table import ImageTable, gathered
-from sightwords.train.teacher import Teachers, average_weights
-from sightwords.train.validation import validate
-from sightwords.train.words import StepReport, score_images, train_words
+from sightwords.train.data.image_table import ImageTable, gathered
+from sightwords.train.words.export import export_detector
+from sightwords.train.words.labels import caption_targets, unknown_where_few
+from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.run import load_weights, new_network, save_weights
+from sightwords.train.words.teacher import Teachers, average_weights
+from sightwords.train.words.training import StepReport, score_images, train_words
+from sightwords.train.words.validation import validate
 from sightwords.types import FloatArray
 
 TOP = 40

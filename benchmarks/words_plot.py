@@ -108,9 +108,9 @@ def exported(kind: Kind, folder: Path) -> Path:
     from sightwords.config import WordsConfig
     from sightwords.text.vocabulary import Vocabulary
     from sightwords.text.vocabulary_file import save_vocabulary
-    from sightwords.train.detector import new_network
-    from sightwords.train.export import detector_spec, write_onnx
-    from sightwords.train.quantise import quantise_detector
+    from sightwords.train.words.export import detector_spec, write_onnx
+    from sightwords.train.words.quantise import quantise_detector
+    from sightwords.train.words.run import new_network
     from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME
 
     torch.set_num_threads(1)

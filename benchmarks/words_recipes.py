@@ -26,10 +26,10 @@ from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
-from sightwords.train.detector import fit_detector, save_weights
-from sightwords.train.table import INDEX_NAME, build_table, open_table
-from sightwords.train.validation import validate
-from sightwords.train.words import StepReport
+from sightwords.train.data.image_table import INDEX_NAME, build_table, open_table
+from sightwords.train.words.run import fit_detector, save_weights
+from sightwords.train.words.training import StepReport
+from sightwords.train.words.validation import validate
 from sightwords.types import Example
 
 KEPT = PRESETS["default"].words

@@ -13,10 +13,10 @@ from sightwords.bundle import open_bundle
 from sightwords.errors import SightwordsError
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.language.table_file import ARRAYS_NAME, read_model
-from sightwords.train.image_features import ImageFeatures
-from sightwords.train.language_data import read_detections
-from sightwords.train.language_state import load_state
-from sightwords.train.lists import Lists
+from sightwords.train.dmsm.image_features import ImageFeatures
+from sightwords.train.language.data import read_detections
+from sightwords.train.language.state import load_state
+from sightwords.train.rerank.lists import Lists
 
 NAMES = ("context", "features", "format", "ids", "scores", "table", "words")
 READERS: dict[str, Callable[[Path], object]] = {

@@ -55,7 +55,7 @@ def test_documented_commands_parse(command: str) -> None:
 
 
 def test_settings_of_the_pages_are_read(tmp_path: Path) -> None:
-    from sightwords.train.all_config import load_recipe
+    from sightwords.train.recipe import load_recipe
 
     tables = 0
     for page in ("own-photographs.md", "languages.md"):

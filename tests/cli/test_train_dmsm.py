@@ -92,7 +92,7 @@ def test_the_same_command_computes_nothing_twice(
 ) -> None:
     assert _train(folder, "--epochs", "2") == 0
     before = (folder / "dmsm" / "text.onnx").read_bytes()
-    monkeypatch.setattr("sightwords.train.dmsm_run.detector_features", None)
+    monkeypatch.setattr("sightwords.train.dmsm.run.detector_features", None)
     assert _train(folder, "--epochs", "2") == 0
     assert (folder / "dmsm" / "text.onnx").read_bytes() == before
     [features] = (folder / "dmsm" / "training").glob("features-*.npz")
@@ -105,7 +105,7 @@ def test_the_same_command_computes_nothing_twice(
 def test_features_of_other_images_are_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sightwords.train.image_features import ImageFeatures
+    from sightwords.train.dmsm.image_features import ImageFeatures
 
     other = folder / "other.npz"
     ImageFeatures(("elsewhere",), np.zeros((1, 1, 3), np.float16)).save(other)

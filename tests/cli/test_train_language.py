@@ -161,7 +161,7 @@ def test_several_processes_learn_as_one_does(
 
 
 def _stop_after_reading(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sightwords.train.language_sources.fit_language", _interrupted)
+    monkeypatch.setattr("sightwords.train.language.run.fit_language", _interrupted)
     assert main(command(corpus, "--processes", "1")) == 130
     monkeypatch.undo()
 
@@ -173,7 +173,7 @@ def test_a_stopped_run_of_processes_goes_on(
     assert (corpus / "model" / "training" / "text" / "part-00000.npz").exists()
     asked: list[int] = []
     monkeypatch.setattr(
-        "sightwords.train.language_store._each", lambda tasks, *_, **__: asked.append(len(tasks))
+        "sightwords.train.language.store._each", lambda tasks, *_, **__: asked.append(len(tasks))
     )
     assert main(command(corpus, "--processes", "1", "--resume")) == 0
     assert json.loads(capsys.readouterr().out)["words"] == 5

@@ -18,10 +18,10 @@ COLOURS = ("red", "green", "blue")
 
 def main() -> None:
     from sightwords.config import DmsmConfig
-    from sightwords.train.dmsm import train_dmsm
-    from sightwords.train.dmsm_data import dmsm_data
-    from sightwords.train.dmsm_export import export_dmsm
-    from sightwords.train.image_features import ImageFeatures
+    from sightwords.train.dmsm.data import dmsm_data
+    from sightwords.train.dmsm.export import export_dmsm
+    from sightwords.train.dmsm.image_features import ImageFeatures
+    from sightwords.train.dmsm.training import train_dmsm
 
     rng = np.random.default_rng(0)
     strongest = rng.integers(3, size=300)

@@ -86,7 +86,7 @@ class Squares:
         return int(rng.integers(0, SIDE - SQUARE + 1)), y
 
     def table(self) -> Any:
-        from sightwords.train.table import ImageTable
+        from sightwords.train.data.image_table import ImageTable
 
         return ImageTable(
             pixels=self.pixels,
@@ -97,7 +97,7 @@ class Squares:
         )
 
     def targets(self) -> npt.NDArray[np.float32]:
-        from sightwords.train.labels import caption_targets
+        from sightwords.train.words.labels import caption_targets
 
         return caption_targets(self.captions, self.vocabulary)
 

@@ -26,13 +26,13 @@ from sightwords.config import PRESETS
 from sightwords.errors import ConfigError, CorpusError
 from sightwords.rerank.linear import Ranker
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train import all_frozen
 from sightwords.train.all import STAGES, train_all
-from sightwords.train.all_config import load_recipe
-from sightwords.train.all_split import Split
-from sightwords.train.confidence import Choices, fit_confidence
-from sightwords.train.frozen_table import RegionTable
+from sightwords.train.recipe import load_recipe
+from sightwords.train.rerank.confidence import Choices, fit_confidence
+from sightwords.train.split import Split
 from sightwords.train.stages import key_of
+from sightwords.train.words.frozen import stages as all_frozen
+from sightwords.train.words.frozen.features import RegionTable
 
 pytestmark = pytest.mark.torch
 
@@ -54,7 +54,7 @@ def test_killed_resumed_and_used(
         fitted.append(choices)
         return fit_confidence(choices, *rest, **options)
 
-    monkeypatch.setattr("sightwords.train.all_rerank.fit_confidence", fit)
+    monkeypatch.setattr("sightwords.train.rerank.stages.fit_confidence", fit)
     command = ["train", "all", str(folder / "mine.toml"), "--out", str(folder / "out")]
     command += ["--device", "cpu", "--threads", "1"]
     if os.name != "nt":

@@ -19,15 +19,15 @@ pytest.importorskip("numba")
 
 from sightwords.errors import CorpusError  # noqa: E402
 from sightwords.train.all import train_all  # noqa: E402
-from sightwords.train.all_config import Recipe, load_recipe  # noqa: E402
-from sightwords.train.detector import new_network  # noqa: E402
-from sightwords.train.frozen_table import region_table  # noqa: E402
+from sightwords.train.data.decoded_cache import HEAD, Kept  # noqa: E402
+from sightwords.train.data.image_table import INDEX_NAME, PIXELS_NAME, cached_table, open_table  # noqa: E402
+from sightwords.train.data.shard_index import shard_index  # noqa: E402
 from sightwords.train.integrity import is_whole  # noqa: E402
-from sightwords.train.kept import HEAD, Kept  # noqa: E402
+from sightwords.train.recipe import Recipe, load_recipe  # noqa: E402
 from sightwords.train.stages import Update  # noqa: E402
-from sightwords.train.stream_index import shard_index  # noqa: E402
-from sightwords.train.table import INDEX_NAME, PIXELS_NAME, cached_table, open_table  # noqa: E402
-from sightwords.train.words import CHECKPOINT_NAME, train_words  # noqa: E402
+from sightwords.train.words.frozen.features import region_table  # noqa: E402
+from sightwords.train.words.run import new_network  # noqa: E402
+from sightwords.train.words.training import CHECKPOINT_NAME, train_words  # noqa: E402
 from sightwords.types import Example, ImageRef  # noqa: E402
 
 pytestmark = pytest.mark.torch

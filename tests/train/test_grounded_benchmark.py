@@ -18,9 +18,9 @@ pytest.importorskip("safetensors")
 from sightwords.errors import ConfigError  # noqa: E402
 from sightwords.text.vocabulary import Vocabulary  # noqa: E402
 from sightwords.text.vocabulary_file import save_vocabulary  # noqa: E402
-from sightwords.train.grounded_export import load_weights  # noqa: E402
-from sightwords.train.image_features import ImageFeatures  # noqa: E402
-from sightwords.train.lists import Lists, starts_of  # noqa: E402
+from sightwords.train.dmsm.image_features import ImageFeatures  # noqa: E402
+from sightwords.train.grounded.export import load_weights  # noqa: E402
+from sightwords.train.rerank.lists import Lists, starts_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

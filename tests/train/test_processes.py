@@ -22,7 +22,7 @@ from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError  # noqa: E402
 from sightwords.settings import to_toml  # noqa: E402
 from sightwords.train import processes  # noqa: E402
-from sightwords.train.words import CHECKPOINT_NAME  # noqa: E402
+from sightwords.train.words.training import CHECKPOINT_NAME  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -148,8 +148,8 @@ def test_a_batch_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tiny_net")
 def test_four_times_32_is_128(squares: Any) -> None:
     """The loss and the weights of gradient accumulation, on one process."""
-    from sightwords.train.detector import new_network
-    from sightwords.train.loop import TrainingLoop
+    from sightwords.train.words.loop import TrainingLoop
+    from sightwords.train.words.run import new_network
 
     made, found = squares(256), {}
     for accumulate in (1, 4):
@@ -164,8 +164,8 @@ def test_four_times_32_is_128(squares: Any) -> None:
 @pytest.mark.usefixtures("tiny_net")
 def test_bfloat16_is_a_setting(squares: Any) -> None:
     """Its losses are near those of float32, and not the same."""
-    from sightwords.train.detector import new_network
-    from sightwords.train.loop import TrainingLoop
+    from sightwords.train.words.loop import TrainingLoop
+    from sightwords.train.words.run import new_network
 
     made, losses = squares(40), []
     for precision in ("auto", "float32", "bfloat16"):

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from sightwords.train.tensorboard import tensorboard_progress
-from sightwords.train.words import StepReport
+from sightwords.train.words.training import StepReport
 
 pytestmark = pytest.mark.torch
 

@@ -18,8 +18,8 @@ from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.evaluate.word_scores import read_word_scores  # noqa: E402
 from sightwords.rerank.dmsm import Dmsm  # noqa: E402
 from sightwords.text.vocabulary_file import save_vocabulary  # noqa: E402
-from sightwords.train.image_features import ImageFeatures  # noqa: E402
-from sightwords.train.language_data import read_detections  # noqa: E402
+from sightwords.train.dmsm.image_features import ImageFeatures  # noqa: E402
+from sightwords.train.language.data import read_detections  # noqa: E402
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

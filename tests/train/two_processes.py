@@ -20,14 +20,14 @@ import torch
 
 from sightwords.config import DmsmConfig, WordsConfig
 from sightwords.settings import load_toml
-from sightwords.train.detector import new_network
-from sightwords.train.dmsm import DmsmReport, train_dmsm
-from sightwords.train.dmsm_data import DmsmData, dmsm_data, with_lists
-from sightwords.train.loop import TrainingLoop
+from sightwords.train.data.shard_index import shard_index
+from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
+from sightwords.train.dmsm.training import DmsmReport, train_dmsm
 from sightwords.train.processes import process_group, rank_and_world
-from sightwords.train.stream import Lanes, ShardStream
-from sightwords.train.stream_index import shard_index
-from sightwords.train.words import CHECKPOINT_NAME, StepReport, train_words
+from sightwords.train.words.loop import TrainingLoop
+from sightwords.train.words.run import new_network
+from sightwords.train.words.training import CHECKPOINT_NAME, StepReport, train_words
 
 HERE = Path(__file__).parent
 SIDE = 48

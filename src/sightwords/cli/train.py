@@ -24,7 +24,7 @@ from sightwords.config import PRESETS, Config, load_config
 from sightwords.settings import to_toml
 
 if TYPE_CHECKING:
-    from sightwords.train.network import WordNetwork
+    from sightwords.train.words.network import WordNetwork
 
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 
@@ -186,7 +186,7 @@ def run_words(args: argparse.Namespace) -> int:
     if args.proposals is not None:
         return train_boxes.run_boxes(args, config, device=_device(args.device))
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.detector import train_detector
+    from sightwords.train.words.run import train_detector
 
     is_first = os.environ.get("RANK", "0") == "0"
     talk = Talk() if is_first else None
@@ -224,8 +224,8 @@ def run_words(args: argparse.Namespace) -> int:
 
 def run_calibration(args: argparse.Namespace) -> int:
     """Fit and save the calibration."""
-    from sightwords.train.calibration import calibrate_detector
-    from sightwords.train.sources import held_out_examples
+    from sightwords.train.data.sources import held_out_examples
+    from sightwords.train.words.calibration import calibrate_detector
     from sightwords.words.proposals import read_proposals
 
     talk = Talk()
@@ -245,7 +245,7 @@ def run_calibration(args: argparse.Namespace) -> int:
 def run_quantise(args: argparse.Namespace) -> int:
     """Write the other form."""
     from sightwords.corpus import open_corpus
-    from sightwords.train.quantise import quantise_detector
+    from sightwords.train.words.quantise import quantise_detector
 
     if args.form == "int8-static" and not args.images:
         args.parser.error("--form int8-static needs --images")
@@ -275,7 +275,7 @@ def _validated(
     args: argparse.Namespace, network: WordNetwork, device: str, talk: Talk
 ) -> dict[str, object]:
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.validation import validate
+    from sightwords.train.words.validation import validate
     from sightwords.words.artefact import VOCABULARY_NAME
 
     table = validation_table(args, network.backbone.input, talk)

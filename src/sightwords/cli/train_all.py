@@ -51,7 +51,7 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write the bundle, and say what each stage came to."""
-    from sightwords.train.all_config import load_recipe
+    from sightwords.train.recipe import load_recipe
 
     recipe = load_recipe(args.config, preset=args.preset)
     need_torch()

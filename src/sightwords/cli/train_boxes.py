@@ -22,7 +22,7 @@ def with_boxes(config: Config) -> Config:
 def run_boxes(args: argparse.Namespace, config: Config, *, device: str) -> int:
     """Train, write the detector, and say how good it is."""
     from sightwords.text.vocabulary_file import load_vocabulary
-    from sightwords.train.roi_detector import train_box_detector
+    from sightwords.train.words.boxes.run import train_box_detector
     from sightwords.words.proposals import read_proposals
 
     talk = Talk()
@@ -49,7 +49,7 @@ def run_boxes(args: argparse.Namespace, config: Config, *, device: str) -> int:
         "difference_from_torch": export.difference,
     }
     if args.val:
-        from sightwords.train.roi_detector import validate_boxes
+        from sightwords.train.words.boxes.run import validate_boxes
 
         table = validation_table(args, network.backbone.input, talk)
         limit = config.words.proposals

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, write, and say what it retrieves."""
     config = _settings(args)
     need_torch()
-    from sightwords.train.dmsm_run import run_dmsm
+    from sightwords.train.dmsm.run import run_dmsm
     from sightwords.train.processes import best_device
     from sightwords.words.artefact import DEFAULT_DETECTOR
 

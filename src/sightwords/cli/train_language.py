@@ -20,7 +20,7 @@ from sightwords.settings import save_resolved
 if TYPE_CHECKING:
     from sightwords.language.maxent import MaxEnt
     from sightwords.text.vocabulary import Vocabulary
-    from sightwords.train.language_sources import LanguageSources
+    from sightwords.train.language.run import LanguageSources
 
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 CHECKPOINT = "training/checkpoint.npz"
@@ -98,8 +98,8 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, write the model, and say how good it is."""
-    from sightwords.train.language_sources import train_language
-    from sightwords.train.sources import source_key
+    from sightwords.train.data.sources import source_key
+    from sightwords.train.language.run import train_language
 
     if not args.sources and not args.text:
         args.parser.error("give captioned images (SOURCE) or sentences (--text)")
@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sources(args: argparse.Namespace, talk: Talk) -> LanguageSources:
     from sightwords.corpus import open_corpus
-    from sightwords.train.language_sources import LanguageSources
+    from sightwords.train.language.run import LanguageSources
 
     words = list(args.words)
     if args.detector is not None:
@@ -164,7 +164,7 @@ def _files(sources: list[str], args: argparse.Namespace) -> list[str]:
 
 def _detected(sources: list[str], detector: Path, path: Path, talk: Talk) -> Path:
     from sightwords.corpus import open_corpus
-    from sightwords.train.language_words import write_top_words
+    from sightwords.train.language.detected_words import write_top_words
     from sightwords.words.detector import Detector
 
     if not sources:
@@ -193,7 +193,7 @@ def _counted(args: argparse.Namespace, sources: LanguageSources) -> Vocabulary:
     """The vocabulary by several processes; a stopped run left it."""
     from sightwords.text.vocabulary import Vocabulary
     from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
-    from sightwords.train.language_store import count_words
+    from sightwords.train.language.store import count_words
 
     path = args.out / COUNTED
     if not (args.resume and path.exists()):
@@ -216,9 +216,9 @@ def _validated(
 ) -> dict[str, object]:
     """Perplexity of the captions whose images have detected words; of all if there are none."""
     from sightwords.corpus import open_corpus
-    from sightwords.train.language_data import NO_SET, encode_blocks, joined
-    from sightwords.train.language_perplexity import corpus_perplexity
-    from sightwords.train.language_sources import attribute_sets_of
+    from sightwords.train.language.data import NO_SET, encode_blocks, joined
+    from sightwords.train.language.perplexity import corpus_perplexity
+    from sightwords.train.language.run import attribute_sets_of
 
     files = [*sources.word_scores, *args.val_words]
     sets = attribute_sets_of(

@@ -54,7 +54,7 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Tune, write weights and confidence, and say what they are worth."""
     from sightwords.corpus import open_corpus
-    from sightwords.train.mert_run import Models, train_rerank
+    from sightwords.train.rerank.run import Models, train_rerank
 
     config = _settings(args)
     talk = Talk()

@@ -29,7 +29,7 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 def run_places(args: argparse.Namespace) -> int:
     """Write the detector."""
-    from sightwords.train.places import place_detector
+    from sightwords.train.words.places import place_detector
 
     folder = place_detector(args.detector, args.out)
     size = (folder / "network.onnx").stat().st_size

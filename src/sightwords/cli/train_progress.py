@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from sightwords.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from sightwords.train.dmsm import DmsmReport
-    from sightwords.train.words import Progress, StepReport
+    from sightwords.train.dmsm.training import DmsmReport
+    from sightwords.train.words.training import Progress, StepReport
 
 QUIET_SECONDS = 30.0
 """Between lines of progress where stderr is not a terminal."""

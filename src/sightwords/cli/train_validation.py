@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from sightwords.cli.train_progress import Talk
 
 if TYPE_CHECKING:
-    from sightwords.train.table import ImageTable
+    from sightwords.train.data.image_table import ImageTable
     from sightwords.words.artefact import InputSpec
 
 
 def validation_table(args: argparse.Namespace, spec: InputSpec, talk: Talk) -> ImageTable:
     """The images of `--val` as the network takes them."""
-    from sightwords.train.sources import corpus_table
+    from sightwords.train.data.sources import corpus_table
 
     table = corpus_table(
         args.val,

@@ -3,7 +3,8 @@
     Candidates, Ranking -> confidence, a probability
 
 A logistic regression on what the re-ranker saw (`confidence_features`), then Platt's scaling; both
-fitted by `train.confidence` on captions with references. A blank wall can look like a certain "blue
+fitted by `train.rerank.confidence` on captions with references. A blank wall can look like a
+certain "blue
 sky" to a word detector; so one more feature says how far the image lies from photographs, towards
 images that show nothing (`Familiar`). "Good" is a CIDEr-D of at least a stated
 threshold against the image's own captions: `confidence.json` says which.

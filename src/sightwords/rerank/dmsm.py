@@ -5,7 +5,7 @@
 
 Image side: the detector's tokens (T, D) under tanh layers. Text side: letter trigrams of each
 word (Huang et al. 2013), a convolution over three words, the maximum over the sentence, a tanh
-layer (Shen et al. 2014). Both networks were exported by `train.dmsm_export`.
+layer (Shen et al. 2014). Both networks were exported by `train.dmsm.export`.
 
 The sentences of one image's list share most of their words and three-word windows, so each word
 and each window is computed once: 500 sentences cost as much as a few dozen unrelated ones.
@@ -131,7 +131,7 @@ class Dmsm:
     def load(
         cls, directory: str | os.PathLike[str] | Sealed, *, threads: int | None = None
     ) -> Dmsm:
-        """Read and verify a directory that `train.dmsm_export` wrote."""
+        """Read and verify a directory that `train.dmsm.export` wrote."""
         folder = folder_of(directory)
         if not (folder / DMSM_NAME).is_file():
             raise BundleError(

@@ -17,7 +17,8 @@ Beyond the paper, off in its preset:
     consensus           agreement with the other candidates (minimum Bayes risk)
     grounded            the score of a second language model, which sees the image
 
-The same code serves training (`train.mert_data`) and decoding (`rerank.chooser`): `Candidates`
+The same code serves training (`train.rerank.mert_data`) and decoding (`rerank.chooser`):
+`Candidates`
 holds an image's list as numbers, whichever numbering they come in.
 """
 

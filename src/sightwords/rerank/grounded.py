@@ -3,7 +3,7 @@
 Stage: re-ranking (section 5), beyond the paper and off in its preset. Input: image tokens (T, D),
 detected words, sentences of the maximum entropy beam. Output: (M,) scores. It writes nothing
 itself: a small transformer decoder gives p(sentence | image tokens, detected words) and a score of
-the whole sentence; `train.grounded` says how it is trained. A directory holds
+the whole sentence; `train.grounded.training` says how it is trained. A directory holds
 
     grounded.json     sizes and SHA-256 sums of the other two
     network.onnx      tokens, positions, parents (N,), seen (N, N), image (T, D), word_ids,

@@ -17,25 +17,25 @@ from pathlib import Path
 from sightwords.corpus import open_corpus
 from sightwords.errors import BundleError, ConfigError
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.train.all_config import RANDOM, Recipe
-from sightwords.train.all_grounded import grounded_stage
-from sightwords.train.all_language import detections_stage, language_stage
-from sightwords.train.all_rerank import (
+from sightwords.train.data.sources import source_key
+from sightwords.train.grounded.stages import grounded_stage
+from sightwords.train.language.stages import detections_stage, language_stage
+from sightwords.train.recipe import RANDOM, Recipe
+from sightwords.train.rerank.stages import (
     bundle_stage,
     confidence_stage,
     dmsm_stage,
     lists_stage,
     mert_stage,
 )
-from sightwords.train.all_split import data_key
-from sightwords.train.all_words import (
+from sightwords.train.split import data_key
+from sightwords.train.stages import Finished, Progress, Stage, run_stages
+from sightwords.train.words.stages import (
     calibration_stage,
     detector_stage,
     features_stage,
     vocabulary_stage,
 )
-from sightwords.train.sources import source_key
-from sightwords.train.stages import Finished, Progress, Stage, run_stages
 from sightwords.words.artefact import DetectorSpec, sha256_of
 
 STAGES: tuple[Stage[Recipe], ...] = (
@@ -141,7 +141,7 @@ def _check_start(recipe: Recipe) -> None:
     """Hours on a network that starts from nothing must be asked for by name."""
     if recipe.base is not None or recipe.data.weights:
         return
-    from sightwords.train.backbones import RANDOM_WITHOUT_WEIGHTS
+    from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS
 
     name = recipe.config.words.backbone
     if name in RANDOM_WITHOUT_WEIGHTS:

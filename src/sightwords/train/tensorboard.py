@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sightwords.errors import require
-from sightwords.train.words import Progress, StepReport
+from sightwords.train.words.training import Progress, StepReport
 
 
 def tensorboard_progress(directory: str | os.PathLike[str]) -> Progress:

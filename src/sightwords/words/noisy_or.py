@@ -8,7 +8,7 @@ are regions. Output: `(..., V)`.
 All is done in log space: log(1 - p) = -softplus(x) is exact for every logit, sums do not
 underflow where products of 144 factors do, and log P = log(1 - exp(log(1 - P))) keeps its digits
 at both ends. The gradients stand here too, since they are part of the equation; training uses
-`train/noisy_or.py`, the torch twin, and a test holds the two together.
+`train/words/noisy_or.py`, the torch twin, and a test holds the two together.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Images and captions on their way into a training loop: tables, shards, batches."""

@@ -1,0 +1,1 @@
+"""Training of the deep multimodal similarity model (section 5.1)."""

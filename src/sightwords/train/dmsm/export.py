@@ -1,0 +1,159 @@
+"""A trained DMSM -> a directory that runs without torch; and the one file it is kept in till then.
+
+    DmsmNetwork -> dmsm.safetensors (float16, everything that rebuilds it)
+    DmsmNetwork -> image.onnx, text.onnx, dmsm.json, config.resolved.toml
+
+The graphs are small and written by hand, so that they store int8 weights with a float32 scale for
+each column (made float32 when the file is loaded) and take the deduplicated batches of
+`rerank.dmsm.TextBatch`. Each export is run beside the network it came from.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sightwords.config import DmsmConfig
+from sightwords.errors import BundleError, InputError, require
+from sightwords.files import atomic_path, write_bytes, write_text
+from sightwords.rerank.dmsm import DMSM_NAME, FORMAT, IMAGE_NAME, TEXT_NAME, Dmsm, TextIndex
+from sightwords.settings import from_mapping, save_resolved
+from sightwords.strict_json import loads
+from sightwords.text.ptb import TOKENIZER
+from sightwords.text.trigrams import TrigramIndex
+from sightwords.train.dmsm.graphs import image_graph, text_graph
+from sightwords.train.dmsm.network import DmsmNetwork
+from sightwords.train.dmsm.vectors import text_vectors
+from sightwords.types import FloatArray
+from sightwords.words.artefact import sha256_of
+
+log = logging.getLogger(__name__)
+
+WEIGHTS_NAME = "dmsm.safetensors"
+TOLERANCE = 0.05
+"""Largest difference of a cosine between torch and the export; 0.01 is usual with int8 weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class DmsmExport:
+    """What was written."""
+
+    directory: Path
+    bytes: int
+    """Of all files together."""
+    difference: float
+    """Largest difference of any cosine from what torch gives."""
+
+
+def save_dmsm(network: DmsmNetwork, path: str | os.PathLike[str]) -> None:
+    """Weights in float16, with words, trigrams and settings in the header."""
+    files = require("safetensors.torch", extra="train", purpose="saving weights")
+    state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
+    metadata = {
+        "config": json.dumps(asdict(network.config)),
+        "shape": json.dumps(network.shape),
+        "words": json.dumps(network.index.words),
+        "trigrams": json.dumps(network.index.trigrams.trigrams),
+    }
+    with atomic_path(path) as temporary:
+        mode = temporary.stat().st_mode
+        files.save_file(state, temporary, metadata)  # makes a file that only its owner may read
+        temporary.chmod(mode)
+
+
+def load_dmsm(path: str | os.PathLike[str]) -> DmsmNetwork:
+    """The network that `save_dmsm` wrote."""
+    safetensors = require("safetensors", extra="train", purpose="loading weights")
+    files = require("safetensors.torch", extra="train", purpose="loading weights")
+    try:
+        with safetensors.safe_open(os.fspath(path), framework="pt") as file:
+            header = {key: loads(value) for key, value in file.metadata().items()}
+        config = from_mapping(DmsmConfig, header["config"], where=str(path))
+        trigrams = TrigramIndex(tuple(header["trigrams"]))
+        tokens, units = header["shape"]
+        state = files.load_file(os.fspath(path))
+    except (OSError, AttributeError, KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise InputError(
+            f"{path}: is not a DMSM's weights ({error}); give a file that training wrote"
+        ) from error
+    index = TextIndex(tuple(header["words"]), trigrams, config.word_window)
+    network = DmsmNetwork((tokens, units), index, config)
+    network.load_state_dict({k: v.float() for k, v in state.items()})
+    return network.eval()
+
+
+def export_dmsm(
+    network: DmsmNetwork,
+    directory: str | os.PathLike[str],
+    *,
+    int8: bool = True,
+    tolerance: float = TOLERANCE,
+) -> DmsmExport:
+    """Write the directory; with `int8=False` weights are kept in float32."""
+    folder = Path(directory)
+    network = network.cpu().eval()
+    write_bytes(folder / IMAGE_NAME, image_graph(network.image, network.shape, int8=int8))
+    write_bytes(folder / TEXT_NAME, text_graph(network.text, network.index, int8=int8))
+    write_text(folder / DMSM_NAME, _document(network, folder))
+    save_resolved(network.config, folder)
+    difference = parity(network, Dmsm.load(folder, threads=1))
+    if not difference <= tolerance:
+        (folder / DMSM_NAME).unlink()  # without it nothing here can be loaded
+        raise BundleError(
+            f"{folder}: cosines differ from torch's by {difference:.2g}, more than "
+            f"{tolerance:.2g}; export with int8=False, or raise the tolerance"
+        )
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    log.info("%s: %.1f MB, cosines differ by %.2g from torch", folder, size / 1e6, difference)
+    return DmsmExport(folder, size, difference)
+
+
+@torch.no_grad()
+def parity(network: DmsmNetwork, exported: Dmsm, *, features: FloatArray | None = None) -> float:
+    """Largest difference of any cosine between torch and an export, on made-up input."""
+    if features is None:
+        noise = np.random.default_rng(0).standard_normal((8, *network.shape))
+        mean, scale = network.image.mean.numpy(), network.image.scale.numpy()
+        features = (noise / scale + mean).astype(np.float32)
+    sentences = _sentences(network.index)
+    images = network.image(torch.from_numpy(features)).numpy()
+    expected = images @ text_vectors(network, sentences).T
+    found = exported.images(features) @ exported.texts(sentences).T
+    return float(np.abs(expected - found).max())
+
+
+def _sentences(index: TextIndex) -> Sequence[tuple[str, ...]]:
+    """Made-up sentences: common words, and pieces of words that nobody has seen."""
+    rng = np.random.default_rng(1)
+    pieces = [t.strip("#") for t in index.trigrams.trigrams]
+    words = [*index.words[:500], *(a + b for a, b in pairwise(pieces) if a)]
+    lengths = rng.integers(1, 14, size=32)
+    return [tuple(words[i] for i in rng.integers(len(words), size=n)) for n in lengths]
+
+
+def _document(network: DmsmNetwork, folder: Path) -> str:
+    tokens, units = network.shape
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "tokenizer": TOKENIZER,
+        "tokens": tokens,
+        "units": units,
+        "semantic_units": network.config.semantic_units,
+        "word_window": network.index.window,
+        "gamma": round(network.gamma_value, 6),
+        "image_sha256": sha256_of(folder / IMAGE_NAME),
+        "text_sha256": sha256_of(folder / TEXT_NAME),
+        "words": network.index.words,
+        "trigrams": network.index.trigrams.trigrams,
+    }
+    lines = (f" {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in document.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,1 @@
+"""Training of the grounded model (section 5, beyond the paper)."""

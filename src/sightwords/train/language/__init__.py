@@ -1,0 +1,1 @@
+"""Training of the language model (section 4.1)."""

@@ -1,0 +1,165 @@
+"""The exact gradient of Eq. 4, compiled by numba: the yardstick for `language_nce`.
+
+A *cell* is a weight beside AdaGrad's sum of its squared gradients: one cache line holds both.
+Threads run the kernels side by side on the same cells without locks; one thread alone gives the
+same weights every time.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sightwords.language.arrays import Sets, Text
+from sightwords.language.features import MINUS, PLUS
+from sightwords.language.kernels import (
+    find_places,
+    hold,
+    mention,
+    new_scratch,
+    predict,
+    release,
+)
+from sightwords.language.kernels import jit as plain_jit
+from sightwords.train.language import state as language_state
+from sightwords.train.language.state import Cells, Plan
+
+jit = partial(plain_jit, beside=(str(language_state.__file__),))
+
+
+def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:
+    """AdaGrad: one step up a log-likelihood's gradient."""
+    total = cells[i, 1] + gradient * gradient
+    cells[i, 1] = total
+    cells[i, 0] += rate * gradient / math.sqrt(total)
+
+
+step = jit(_step)
+
+
+def _next_random(state: Any) -> Any:
+    """The next state of xorshift64; its top bits are the best of it."""
+    state ^= state << np.uint64(13)
+    state ^= state >> np.uint64(7)
+    state ^= state << np.uint64(17)
+    return state
+
+
+next_random = jit(_next_random)
+
+
+def _exact_gradients(scores: Any, word: int) -> float:
+    """Scores of every outcome -> the gradient of the word's log-probability; that is returned."""
+    largest = scores.max()
+    total = np.float32(0)
+    for v in range(len(scores)):
+        scores[v] = math.exp(scores[v] - largest)
+        total += scores[v]
+    prob = scores[word] / total
+    for v in range(len(scores)):
+        scores[v] = -scores[v] / total
+    scores[word] += np.float32(1)
+    return math.log(max(prob, 1e-300))
+
+
+exact_gradients = jit(_exact_gradients)
+
+
+def _pull_target(v: int, gradient: Any, predicted: Any, target: Any, squares: Any) -> Any:
+    """The log-bilinear option: what to step a target's vector by, times the predicted one."""
+    norm = np.float32(0)
+    for d in range(len(predicted)):
+        norm += predicted[d] * predicted[d]
+    squares[v] += gradient * gradient * norm / np.float32(len(predicted))
+    return gradient / math.sqrt(squares[v])
+
+
+pull_target = jit(_pull_target)
+
+
+def _pull_context(history: Any, pull: Any, cells: Cells, rate: Any) -> None:
+    """Step the vectors of the history's words by what the targets pull them to."""
+    context, position = cells.bilinear.context, cells.bilinear.position
+    for j in range(len(history)):
+        word = history[j]
+        norm = np.float32(0)
+        for d in range(len(pull)):
+            norm += (pull[d] * position[j, d]) ** 2
+        cells.context_squares[word] += norm / np.float32(len(pull))
+        by = rate / math.sqrt(cells.context_squares[word])
+        for d in range(len(pull)):
+            old = context[word, d]
+            context[word, d] += by * pull[d] * position[j, d]
+            position[j, d] += np.float32(0.01) * by * pull[d] * old
+
+
+pull_context = jit(_pull_context)
+
+
+def _learn_exactly(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
+    """One pass over the sentences `run`; returns the sum of the objective.
+
+    Every outcome is a candidate at every position, which takes V / k times as long as NCE.
+    """
+    # Arrays are taken out of their groups here: to do so counts references, which inside the
+    # loops would take longer than the arithmetic.
+    tokens, offsets, weights = text.tokens, text.offsets, text.weights
+    table, unigram, end, scalars = cells.table, cells.unigram, cells.end, cells.scalars
+    context, position, target = cells.bilinear
+    target_squares = cells.target_squares
+    outcomes, mask, rate, width = len(end), len(table) - 1, plan.rate, context.shape[1]
+    scratch = new_scratch(outcomes, width, plan.shape)
+    held, logs, history = scratch.held, scratch.logs, scratch.history
+    contexts, starts, predicted = scratch.contexts, scratch.starts, scratch.predicted
+    scores = np.empty(outcomes, dtype=np.float32)
+    pull = np.zeros(width, dtype=np.float32)
+    objective = 0.0
+    for s in run:
+        left = hold(s, text, sets, scratch)
+        weight = weights[s]
+        for t in range(offsets[s], offsets[s + 1]):
+            find_places(history, contexts, starts, plan.shape)
+            if width:
+                predict(history, context, position, predicted)
+                pull[:] = 0
+            for v in range(outcomes):
+                sign = PLUS if held[v] else MINUS
+                total = unigram[sign * outcomes + v, 0]
+                for c in range(starts.shape[1]):
+                    total += table[(starts[sign, c] + v) & mask, 0]
+                if sign == PLUS:
+                    total += scalars[0, 0] + scalars[1, 0] * logs[v]
+                if left == 0:
+                    total += end[v, 0]
+                for d in range(width):
+                    total += predicted[d] * target[v, d]
+                scores[v] = total
+            objective += exact_gradients(scores, tokens[t])
+            for v in range(outcomes):
+                gradient = weight * scores[v]
+                sign = PLUS if held[v] else MINUS
+                step(unigram, sign * outcomes + v, gradient, rate)
+                for c in range(starts.shape[1]):
+                    step(table, (starts[sign, c] + v) & mask, gradient, rate)
+                if sign == PLUS:
+                    step(scalars, 0, gradient, rate)
+                    if plan.use_score:
+                        step(scalars, 1, gradient * logs[v], rate)
+                if left == 0:
+                    step(end, v, gradient, rate)
+                if width:
+                    by = rate * pull_target(v, gradient, predicted, target, target_squares)
+                    for d in range(width):
+                        pull[d] += gradient * target[v, d]
+                        target[v, d] += by * predicted[d]
+            if width:
+                pull_context(history, pull, cells, rate)
+            left = mention(tokens[t], left, history, held)
+        release(s, text, sets, scratch)
+    return objective
+
+
+learn_exactly = jit(_learn_exactly)

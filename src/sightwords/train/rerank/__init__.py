@@ -1,0 +1,1 @@
+"""M-best lists, MERT and confidence (section 5)."""

@@ -1,0 +1,1 @@
+"""Training of the word detector (section 3)."""

@@ -1,0 +1,136 @@
+"""A detector of new words on a network that stays as it is (section 3.1): minutes on a CPU.
+
+corpus + trained detector -> features of every image's regions, once -> a new last layer
+
+The last layer is fc8 of the paper, trained by the same noisy-OR loss. A word that the detector
+knew starts from the weights it had, a new one from nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sightwords.config import Config, WordsConfig
+from sightwords.files import write_bytes
+from sightwords.settings import save_resolved
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+from sightwords.train.words.frozen.features import RegionTable
+from sightwords.train.words.frozen.graft import open_model, with_head
+from sightwords.train.words.labels import caption_targets
+from sightwords.train.words.noisy_or import noisy_or_loss
+from sightwords.train.words.schedule import rate_factor
+from sightwords.train.words.training import Progress, StepReport
+from sightwords.types import FloatArray
+from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
+
+REPORT_EVERY = 10
+KNOWN_PACE = 0.1
+"""How much slower known words learn: few photographs would spoil what many have taught."""
+
+
+def train_head(
+    table: RegionTable,
+    vocabulary: Vocabulary,
+    old: Vocabulary | None,
+    config: WordsConfig,
+    *,
+    captions_per_image: int = 5,
+    progress: Progress | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """The new last layer: weight (C, V), bias (V,). Reproducible: order and dropout by seed.
+
+    `old` are the words of the old layer that mean the same here; None: none of them does.
+    """
+    targets = torch.from_numpy(
+        caption_targets(
+            table.captions, vocabulary,
+            labels=config.labels, captions_per_image=captions_per_image,
+        )
+    )  # fmt: skip
+    torch.manual_seed(config.seed)
+    head = first_head(table, vocabulary, old, config)
+    dropout = nn.Dropout(config.dropout)
+    known = torch.tensor([old is not None and word in old for word in vocabulary.words])
+    pace = torch.where(known, KNOWN_PACE, 1.0)
+    rate = config.learning_rate * config.head_rate
+    optimizer = torch.optim.AdamW(head.parameters(), lr=rate, weight_decay=config.weight_decay)
+    size = min(config.batch_size, len(table))
+    steps, step, started = config.epochs * (len(table) // size), 0, perf_counter()
+    for epoch in range(config.epochs):
+        order = np.random.default_rng((config.seed, epoch)).permutation(len(table))
+        for place in range(0, len(table) - size + 1, size):
+            rows = order[place : place + size]
+            optimizer.param_groups[0]["lr"] = rate * rate_factor(step, steps, config)
+            regions = torch.from_numpy(table.regions[rows].astype(np.float32))
+            loss = noisy_or_loss(head(dropout(regions)), targets[rows], dim=1)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            _paced(optimizer, head, pace)
+            step += 1
+            if progress and (step % REPORT_EVERY == 0 or step == steps):
+                seconds = perf_counter() - started
+                progress(
+                    StepReport(
+                        step, steps, loss.item(), optimizer.param_groups[0]["lr"],
+                        step * size / seconds, (steps - step) * seconds / step,
+                    )
+                )  # fmt: skip
+    weight, bias = head.weight.detach().numpy().T, head.bias.detach().numpy()
+    return np.ascontiguousarray(weight), bias.copy()
+
+
+def _paced(optimizer: torch.optim.Optimizer, head: nn.Linear, pace: Tensor) -> None:
+    """A step of which each word takes its share (V,)."""
+    before = [value.detach().clone() for value in (head.weight, head.bias)]
+    optimizer.step()
+    with torch.no_grad():
+        head.weight.copy_(torch.lerp(before[0], head.weight, pace[:, None]))
+        head.bias.copy_(torch.lerp(before[1], head.bias, pace))
+
+
+def first_head(
+    table: RegionTable, vocabulary: Vocabulary, old: Vocabulary | None, config: WordsConfig
+) -> nn.Linear:
+    """Known words as they were; new ones small and seldom, as the authors start all."""
+    head = nn.Linear(table.old_weight.shape[0], len(vocabulary))
+    nn.init.normal_(head.weight, 0.0, 0.001)
+    nn.init.constant_(head.bias, config.initial_bias)
+    with torch.no_grad():
+        for place, word in enumerate(vocabulary.words):
+            if old is not None and word in old:
+                column = old.ids[word]
+                head.weight[place] = torch.from_numpy(table.old_weight[:, column].copy())
+                head.bias[place] = float(table.old_bias[column])
+    return head
+
+
+def write_frozen(
+    base: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    vocabulary: Vocabulary,
+    config: Config,
+    *,
+    head: tuple[FloatArray, FloatArray],
+) -> Path:
+    """A detector directory: the base's network with the new last layer; not calibrated yet."""
+    folder, spec = Path(out), DetectorSpec.load(base)
+    network = with_head(open_model(Path(base) / NETWORK_NAME), *head)
+    write_bytes(folder / NETWORK_NAME, network)
+    save_vocabulary(vocabulary, folder / VOCABULARY_NAME)
+    images = replace(config.images, resize=spec.input.resize, size_px=spec.input.size_px)
+    save_resolved(replace(config, images=images), folder)
+    replace(spec, words=len(vocabulary)).save(folder)
+    return folder
+
+
+def known_words(base: str | os.PathLike[str]) -> Vocabulary:
+    """The words that the base detector knows."""
+    return load_vocabulary(Path(base) / VOCABULARY_NAME)

@@ -1,0 +1,255 @@
+"""From captioned images to a word detector (section 3.1): the steps of `sightwords train words`.
+
+corpus -> table of images -> vocabulary and targets -> trained network -> detector directory
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from sightwords.config import Config, WordsConfig
+from sightwords.errors import ConfigError, MissingExtraError, require
+from sightwords.files import atomic_path
+from sightwords.parallel import default_workers
+from sightwords.text.pos import coarse_pos
+from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.checkpoint import weights_sum
+from sightwords.train.data.batches import Stream
+from sightwords.train.data.decoded_cache import Kept
+from sightwords.train.data.image_table import ImageTable
+from sightwords.train.data.image_table import Progress as TableProgress
+from sightwords.train.data.shard_index import ShardIndex, shard_index
+from sightwords.train.data.sources import corpus_table
+from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.processes import first_then_others, is_first, process_group
+from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
+from sightwords.train.words.export import Export, export_detector
+from sightwords.train.words.labels import CAPTIONS, caption_targets
+from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.training import Progress, train_words
+from sightwords.words.artefact import InputSpec
+
+log = logging.getLogger(__name__)
+
+WEIGHTS_NAME = "weights.safetensors"
+TAGGED_CAPTIONS = 25_000
+"""So many captions are enough to tell a word's part of speech."""
+
+
+def train_detector(
+    sources: Sequence[str],
+    config: Config,
+    out: str | os.PathLike[str],
+    *,
+    weights: str | None = None,
+    vocabulary: Vocabulary | None = None,
+    device: str = "cpu",
+    cache: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    hold_out: int = 0,
+    stream: bool = False,
+    keep: str | os.PathLike[str] | None = None,
+    compile_network: bool = False,
+    table_progress: TableProgress | None = None,
+    progress: Progress | None = None,
+) -> tuple[WordNetwork, Vocabulary, Export | None]:
+    """Train on the images of a corpus and write a detector directory, without calibration.
+
+    Decoded images and checkpoints are kept in `cache` (`out`/training unless given); the same
+    call goes on where a killed one stopped. With `stream` the sources are shards, and no decoded
+    image is kept but in `keep`, a folder on a disk of this machine. `hold_out` images, chosen by
+    their ids, are left for calibration. Under torchrun the first process alone writes and returns
+    an `Export`.
+    """
+    work = Path(cache) if cache is not None else Path(out) / "training"
+    words = config.vocabulary.size if vocabulary is None else len(vocabulary)
+    size_px = config.images.size_px
+    with process_group(device) as mine:
+        # Built before the images are read, so that wrong settings show at once.
+        spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
+        images: ImageTable | ShardStream
+        if stream:
+            index = first_then_others(
+                lambda: shard_index(
+                    sources,
+                    work,
+                    hold_out=hold_out,
+                    workers=default_workers() if workers is None else workers,
+                    progress=table_progress,
+                )
+            )
+            vocabulary = vocabulary or index_vocabulary(index, size=words)
+            lanes = streamed_lanes(index, vocabulary, config, spec, keep=keep)
+            images = ShardStream(lanes, device=mine, workers=workers)
+        else:
+            images = table = first_then_others(
+                lambda: corpus_table(
+                    sources,
+                    work,
+                    side_px=stored_px(spec, config.words),
+                    resize=spec.resize,
+                    workers=workers,
+                    hold_out=hold_out,
+                    progress=table_progress,
+                )
+            )
+            vocabulary = vocabulary or caption_vocabulary(table, size=words)
+        network = fit_detector(
+            images,
+            vocabulary,
+            config.words,
+            weights=weights,
+            size_px=size_px,
+            device=mine,
+            folder=work,
+            captions_per_image=config.vocabulary.captions_per_image,
+            compile_network=compile_network,
+            progress=progress,
+        )
+        if not is_first():
+            return network, vocabulary, None
+        save_weights(network, Path(out) / WEIGHTS_NAME)
+        return network, vocabulary, export_detector(network, vocabulary, config, out)
+
+
+def new_network(
+    config: WordsConfig, words: int, *, weights: str | None, size_px: int
+) -> WordNetwork:
+    """An untrained detector on a pretrained backbone."""
+    if config.regions != "grid" or config.frozen:
+        raise ConfigError(
+            f"regions is {config.regions!r}, frozen is {config.frozen}; a network over a grid has "
+            "regions = 'grid' and is fine-tuned: for boxes give train words --proposals FILE"
+        )
+    torch.manual_seed(config.seed)
+    if weights is None and config.backbone in RANDOM_WITHOUT_WEIGHTS:
+        log.warning("no weights given: %s starts from random numbers", config.backbone)
+    backbone = build_backbone(
+        config.backbone,
+        weights=weights,
+        size_px=size_px,
+        drop_path=config.drop_path,
+        grid=config.grid,
+    )
+    network = WordNetwork(
+        backbone,
+        words,
+        pooling=config.pooling,
+        dropout=config.dropout,
+        initial_bias=config.initial_bias,
+    )
+    network.start = weights_sum(weights)
+    return network
+
+
+def fit_detector(
+    table: ImageTable | Stream,
+    vocabulary: Vocabulary,
+    config: WordsConfig,
+    *,
+    weights: str | None,
+    size_px: int,
+    device: str = "cpu",
+    folder: str | os.PathLike[str] | None = None,
+    captions_per_image: int = CAPTIONS,
+    compile_network: bool = False,
+    progress: Progress | None = None,
+) -> WordNetwork:
+    """Train a detector of the vocabulary's words on every image of a table, or of a stream."""
+    network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
+    targets = None
+    if isinstance(table, ImageTable):
+        targets = caption_targets(
+            table.captions,
+            vocabulary,
+            labels=config.labels,
+            captions_per_image=captions_per_image,
+        )
+    return train_words(
+        network,
+        table,
+        targets,
+        config,
+        device=device,
+        folder=folder,
+        compile_network=compile_network,
+        progress=progress,
+    )
+
+
+def stored_px(spec: InputSpec, config: WordsConfig) -> int:
+    """Side of the stored images: a little larger than the input where crops are cut from them.
+
+    >>> from sightwords.images import TORCHVISION
+    >>> spec = InputSpec(
+    ...     resize="square", size_px=224, resample="bicubic", normalization=TORCHVISION
+    ... )
+    >>> stored_px(spec, WordsConfig()), stored_px(spec, WordsConfig(smallest_crop=0.5))
+    (224, 256)
+    """
+    return spec.size_px if config.smallest_crop == 1 else spec.size_px * 8 // 7
+
+
+def caption_vocabulary(table: ImageTable, *, size: int) -> Vocabulary:
+    """The most frequent words of the table's captions, tagged where the tagger is installed."""
+    captions = [caption for group in table.captions for caption in group]
+    vocabulary = Vocabulary.of_captions(captions, size=size)
+    return _tagged(vocabulary, captions[:: len(captions) // TAGGED_CAPTIONS + 1])
+
+
+def index_vocabulary(index: ShardIndex, *, size: int) -> Vocabulary:
+    """The same of shards that were not decoded."""
+    return _tagged(Vocabulary.of_counts(index.words, size=size), index.sample)
+
+
+def streamed_lanes(
+    index: ShardIndex,
+    vocabulary: Vocabulary,
+    config: Config,
+    spec: InputSpec,
+    *,
+    keep: str | os.PathLike[str] | None = None,
+) -> Lanes:
+    """Shards as a network of these settings takes them."""
+    side_px = stored_px(spec, config.words)
+    key = f"{index.key}|{spec.resize}"
+    return Lanes(
+        index,
+        vocabulary,
+        config.words,
+        side_px=side_px,
+        resize=spec.resize,
+        captions_per_image=config.vocabulary.captions_per_image,
+        kept=Kept(keep, key=key, images=len(index), side_px=side_px) if keep is not None else None,
+    )
+
+
+def _tagged(vocabulary: Vocabulary, captions: Sequence[str]) -> Vocabulary:
+    try:
+        return vocabulary.with_pos(coarse_pos(vocabulary.words, tokenize_all(captions)))
+    except MissingExtraError as error:
+        log.warning("words have no part of speech: %s", error)
+        return vocabulary
+
+
+def save_weights(network: WordNetwork, path: str | os.PathLike[str]) -> None:
+    """Half-precision weights as safetensors."""
+    files = require("safetensors.torch", extra="train", purpose="saving weights")
+    state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
+    with atomic_path(path) as temporary:
+        mode = temporary.stat().st_mode
+        files.save_file(state, temporary)  # makes a new file that only its owner may read
+        temporary.chmod(mode)
+
+
+def load_weights(network: WordNetwork, path: str | os.PathLike[str]) -> WordNetwork:
+    """Put saved weights into a network of the same kind."""
+    files = require("safetensors.torch", extra="train", purpose="loading weights")
+    network.load_state_dict({k: v.float() for k, v in files.load_file(path).items()})
+    return network

@@ -1,0 +1,67 @@
+"""Trained detectors that teach another one (beyond the paper).
+
+Captions name a few of the words an image deserves; what other detectors say of the same view
+fills in the rest. Input: detectors, a batch of network inputs. Output: (B, V) probabilities, to
+be mixed into the targets of section 3.1 by `WordsConfig.teacher_weight`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from sightwords.errors import ConfigError
+from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.noisy_or import image_prob
+
+
+class Teachers(nn.Module):
+    """The mean opinion of detectors of the same words; it learns nothing itself."""
+
+    def __init__(self, networks: Sequence[WordNetwork]) -> None:
+        super().__init__()
+        if len({network.head.out_features for network in networks}) != 1:
+            raise ConfigError("teachers: give at least one detector, all of the same words")
+        self.networks = nn.ModuleList(networks)
+        self.requires_grad_(False)
+        self.eval()
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) normalised -> (B, V)."""
+        found = [image_prob(network(images).bag_logits) for network in self.networks]
+        return torch.stack(found).mean(dim=0)
+
+    def compile_networks(self) -> None:
+        """Let torch make one program of each, for batches of one size."""
+        for network in self.networks:
+            network.compile(dynamic=False)
+
+    def train(self, mode: bool = True) -> Teachers:
+        """Stay as trained: no dropout, whatever the pupil does."""
+        del mode
+        super().train(False)
+        return self
+
+
+def mixed(targets: Tensor, opinion: Tensor, weight: float) -> Tensor:
+    """Targets with a share of the teachers' opinion; NaN, where nobody looked, becomes all of it.
+
+    >>> targets = torch.tensor([1.0, 0.0, torch.nan])
+    >>> mixed(targets, torch.tensor([0.5, 0.25, 0.75]), 0.5).tolist()
+    [0.75, 0.125, 0.75]
+    """
+    opinion = opinion.to(targets.dtype)
+    known = torch.where(targets.isnan(), opinion, targets)
+    return known + weight * (opinion - known)
+
+
+@torch.no_grad()
+def average_weights(networks: Sequence[WordNetwork], into: WordNetwork) -> WordNetwork:
+    """The mean of the weights of detectors that began from the same ones (a "soup")."""
+    states = [network.state_dict() for network in networks]
+    for name, value in into.state_dict().items():
+        value.copy_(torch.stack([s[name].to(value) for s in states]).mean(dim=0).to(value.dtype))
+    return into

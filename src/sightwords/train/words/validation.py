@@ -1,0 +1,35 @@
+"""How good is a network while it is still in torch? AP and PHR over a table (section 6.2)."""
+
+from __future__ import annotations
+
+import logging
+
+from sightwords.metrics.word_ap import count_words, evaluate_words
+from sightwords.metrics.word_table import WordMeans, summarise
+from sightwords.text.ptb import tokenize_all
+from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.data.image_table import ImageTable
+from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.training import score_images
+from sightwords.types import FloatArray
+
+log = logging.getLogger(__name__)
+
+
+def validate(
+    network: WordNetwork, table: ImageTable, vocabulary: Vocabulary, *, device: str = "cpu"
+) -> WordMeans:
+    """The column `All` of the paper's Table 3; images with a single caption are left out."""
+    several = [row for row, captions in enumerate(table.captions) if len(captions) > 1]
+    if len(several) < len(table):
+        log.warning("%d images with a single caption left out", len(table) - len(several))
+        table = table.select(several)
+    return judge(score_images(network, table, device=device), table, vocabulary)
+
+
+def judge(scores: FloatArray, table: ImageTable, vocabulary: Vocabulary) -> WordMeans:
+    """The same from scores (N, V) of a table whose images have two captions and more."""
+    captions = [[tuple(tokens) for tokens in tokenize_all(group)] for group in table.captions]
+    truth = count_words(captions, vocabulary.words)
+    tags = vocabulary.pos or ("other",) * len(vocabulary)
+    return summarise(evaluate_words(scores, truth, vocabulary.words, tags))[-1]

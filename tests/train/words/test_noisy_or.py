@@ -1,0 +1,93 @@
+"""The torch twin of Eq. 1: equal to numpy's, and its gradients are right everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sightwords.train.words import noisy_or as twin  # noqa: E402
+from sightwords.words import noisy_or as ours  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def _logits(shape: tuple[int, ...] = (2, 4, 3, 5), *, scale: float = 4) -> np.ndarray:
+    return np.random.default_rng(0).normal(-3, scale, shape).astype(np.float32)
+
+
+EXTREMES = np.array([-1e4, -200, -90, -50, -20, -14, 0, 20, 50, 1e4], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [_logits(), _logits(scale=30), np.broadcast_to(EXTREMES, (2, 12, 12, len(EXTREMES))).copy()],
+    ids=["usual", "wide", "extreme"],
+)
+def test_equal_to_numpy(logits: np.ndarray) -> None:
+    x = torch.from_numpy(logits)
+    targets = np.random.default_rng(1).random((len(logits), logits.shape[-1])).astype(np.float32)
+    np.testing.assert_allclose(twin.log_miss(x), ours.log_miss(logits), rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(
+        twin.image_log_prob(x), ours.image_log_prob(logits), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        twin.cross_entropy(x, torch.from_numpy(targets)),
+        ours.cross_entropy(logits, targets),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        twin.image_prob(x), ours.noisy_or(ours.sigmoid(logits)), rtol=1e-4, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("target", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "logits",
+    [_logits(), np.broadcast_to(EXTREMES, (2, 3, 3, len(EXTREMES))).copy()],
+    ids=["usual", "extreme"],
+)
+def test_gradient_equal_to_the_analytic_one(logits: np.ndarray, target: float) -> None:
+    x = torch.from_numpy(logits).requires_grad_()
+    targets = np.full((len(logits), logits.shape[-1]), target, dtype=np.float32)
+    twin.cross_entropy(x, torch.from_numpy(targets)).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    expected = ours.cross_entropy_gradient(logits, targets)
+    np.testing.assert_allclose(x.grad, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_gradcheck() -> None:
+    logits = torch.randn(2, 2, 3, 4, dtype=torch.float64, generator=_seeded()) * 3 - 2
+    targets = torch.rand(2, 4, dtype=torch.float64, generator=_seeded())
+    x = logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: twin.cross_entropy(v, targets), (x,))
+    assert torch.autograd.gradcheck(twin.image_log_prob, (x,))
+    tiny = (torch.randn(1, 2, 2, 3, dtype=torch.float64, generator=_seeded()) - 30).requires_grad_()
+    assert torch.autograd.gradcheck(twin.image_log_prob, (tiny,))
+
+
+def test_the_loss_is_the_mean_over_words_times_twenty() -> None:
+    # two regions at p = 1/2, one word present, one not: 20 * (-log 3/4 - log 1/4) / 2
+    loss = twin.noisy_or_loss(torch.zeros(1, 2, 1, 2), torch.tensor([[1.0, 0.0]]))
+    assert float(loss) == pytest.approx(10 * (-np.log(0.75) - np.log(0.25)), rel=1e-6)
+
+
+def test_boxes_instead_of_a_grid() -> None:
+    logits = _logits((2, 7, 5))
+    np.testing.assert_allclose(
+        twin.log_miss(torch.from_numpy(logits), dim=-2), ours.log_miss(logits, axis=-2), rtol=1e-5
+    )
+
+
+def test_half_precision_is_widened() -> None:
+    logits = torch.full((1, 12, 12, 1), -6.5, dtype=torch.bfloat16)
+    assert twin.log_miss(logits).dtype == torch.float32
+    assert float(twin.image_prob(logits)) == pytest.approx(1 - (1 - 1 / (1 + np.exp(6.5))) ** 144)
+
+
+def _seeded() -> Any:
+    return torch.Generator().manual_seed(0)
