@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.config import GenerationConfig
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.open import open_corpus
-from sightwords.evaluate.ids import canonical_id
 from sightwords.language.constraints import Constraints
 from sightwords.language.generate import Backend, Generator
 from sightwords.language.maxent import MaxEnt

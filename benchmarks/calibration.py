@@ -26,9 +26,9 @@ import numpy.typing as npt
 
 from sightwords.config import CalibrationConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import require
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.metrics.word_ap import CAPTIONS, count_words
 from sightwords.text.ptb import tokenize_all

@@ -52,8 +52,8 @@ from torch import Tensor
 
 from sightwords.config import PRESETS, Config, LanguageConfig, WordsConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import coco_half, hold_out
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, write_word_scores
 from sightwords.files import atomic_path
 from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array

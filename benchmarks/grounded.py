@@ -39,9 +39,9 @@ import torch
 
 from sightwords.config import GroundedConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import coco_half
 from sightwords.errors import ConfigError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import atomic_path
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary import Vocabulary

@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from sightwords.corpus import open_corpus
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.text.vocabulary_file import load_vocabulary

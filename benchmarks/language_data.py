@@ -17,8 +17,8 @@ import numpy as np
 
 from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary

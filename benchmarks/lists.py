@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sightwords.config import GenerationConfig
 from sightwords.corpus import open_corpus
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.language.maxent import MaxEnt
 from sightwords.train.language.data import read_detections
 from sightwords.train.rerank.lists import Lists, joined

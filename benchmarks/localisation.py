@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.ids import canonical_id
 from sightwords.images import decode
 from sightwords.metrics.word_ap import CAPTIONS
 from sightwords.text.ptb import tokenize_all

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.config import DmsmConfig
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 from sightwords.files import atomic_path
 from sightwords.train.dmsm.image_features import Described, ImageFeatures, describe_images

@@ -38,11 +38,11 @@ import numpy.typing as npt
 
 from sightwords.config import GenerationConfig, MertConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import coco_half
 from sightwords.errors import InputError
 from sightwords.evaluate.baselines import evaluate_baseline
 from sightwords.evaluate.captions import Report, evaluate_captions
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.references import read_references
 from sightwords.evaluate.report import save_report_row
 from sightwords.evaluate.results import read_results

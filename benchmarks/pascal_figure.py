@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from sightwords.corpus import open_corpus
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.results import read_results
 from sightwords.images import decode
 

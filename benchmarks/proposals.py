@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 from sightwords.images import decode
 from sightwords.types import Box, Example

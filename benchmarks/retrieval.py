@@ -24,7 +24,7 @@ from time import perf_counter
 import numpy as np
 
 from sightwords.corpus import open_corpus
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.retrieval import HEADER, Retrieval, retrieval
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize_all

@@ -23,8 +23,8 @@ import numpy as np
 
 from sightwords.config import CalibrationConfig
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash, hold_out
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, write_word_scores
 from sightwords.evaluate.words import evaluate_words, save_words, word_grid
 from sightwords.images import decode

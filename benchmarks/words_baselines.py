@@ -45,8 +45,8 @@ import paper_outputs  # type: ignore[import-not-found]
 from features import decoded  # type: ignore[import-not-found]
 from localisation import NAMES  # type: ignore[import-not-found]
 from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash, hold_out
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import atomic_path
 from sightwords.images import region_boxes
 from sightwords.metrics.word_ap import count_words, evaluate_words

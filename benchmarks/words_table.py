@@ -27,9 +27,9 @@ import numpy as np
 
 from localisation import comparison, game, read_boxes  # type: ignore[import-not-found]
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.words import WordReport, evaluate_words
 from sightwords.files import write_text
 from sightwords.types import Example

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sightwords.corpus.ids import canonical_ids
 from sightwords.corpus.splits import choose_references
 from sightwords.errors import MissingExtraError, ScoreError
-from sightwords.evaluate.ids import canonical_ids
 from sightwords.evaluate.references import read_references
 from sightwords.evaluate.results import read_results
 from sightwords.metrics.score import Comparison, Score
@@ -59,7 +59,7 @@ def evaluate_captions(
 ) -> Report:
     """Score one caption an image against its references, with the COCO metrics.
 
-    `results` and `references` are files or mappings by image id (see `evaluate.ids` for how ids
+    `results` and `references` are files or mappings by image id (see `corpus.ids` for how ids
     are matched). Without `subset` both must speak of the same images; with it, the images that
     both have are scored, and every signature says so. `references_per_image` keeps that many
     references of each image, drawn with `seed` (the paper's "4 randomly selected references"); an

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id, canonical_ids
 from sightwords.errors import ScoreError
-from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.types import ImageRef
 
 log = logging.getLogger(__name__)

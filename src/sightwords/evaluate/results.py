@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import ScoreError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.strict_json import loads, reason_of
 
 LARGEST_BYTES = 1 << 30

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from sightwords.corpus.ids import canonical_id, canonical_ids
 from sightwords.errors import ScoreError
-from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.evaluate.results import collect_results, read_records, read_results, read_text
 from sightwords.files import write_bytes, write_text
 from sightwords.strict_json import loads

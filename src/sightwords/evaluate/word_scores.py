@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id, canonical_ids
 from sightwords.errors import ScoreError
-from sightwords.evaluate.ids import canonical_id, canonical_ids
 from sightwords.evaluate.results import read_records, record_id
 from sightwords.files import atomic_path
 from sightwords.npz import load_npz

@@ -15,8 +15,8 @@ import numpy as np
 
 from sightwords.corpus import open_corpus
 from sightwords.corpus.folder import is_image_name
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import ImageError, StudyError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.results import read_results
 from sightwords.images import decode_apart
 from sightwords.study.checks import Similarity, draw_checks, text_similarity

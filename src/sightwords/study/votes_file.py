@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import StudyError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.results import read_text
 from sightwords.strict_json import loads, reason_of
 from sightwords.study.exchange import ImageVote

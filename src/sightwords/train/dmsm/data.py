@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.config import DmsmConfig
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import CorpusError, InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.rerank.dmsm import TextIndex
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.trigrams import TrigramIndex

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import ImageError, InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.images import decode
 from sightwords.types import Example, FloatArray

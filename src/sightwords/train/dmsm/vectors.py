@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightwords.evaluate.ids import canonical_id
+from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.retrieval import Retrieval, retrieval
 from sightwords.text.ptb import tokenize_all
 from sightwords.train.dmsm.data import word_rows

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from sightwords.config import GroundedConfig
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.rerank.grounded import shown_words
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import chain
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import CorpusError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.dmsm.image_features import ImageFeatures
 from sightwords.train.integrity import is_whole, summed_path

@@ -14,8 +14,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import CorpusError, InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import DAMAGED_ZIP
 from sightwords.language.arrays import Sets, Text
 from sightwords.language.features import SMALLEST_PROB, FloatArray, IntArray

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.files import atomic_path
 from sightwords.language.maxent import MaxEnt

@@ -17,8 +17,8 @@ from multiprocessing import get_context
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.metrics.bleu import statistics_of
 from sightwords.metrics.cider import CiderIdf, scores_of
 from sightwords.metrics.meteor import meteor

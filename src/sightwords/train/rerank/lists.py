@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Hypothesis, MBest

@@ -19,9 +19,9 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 from sightwords.config import Config
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
 from sightwords.errors import CorpusError, ImageError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.images import decode
 from sightwords.language.maxent import MaxEnt
 from sightwords.parallel import ordered_map

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.bundle import seal
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
 from sightwords.errors import CorpusError, InputError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.grounded import Grounded

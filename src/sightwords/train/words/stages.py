@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from sightwords.corpus import open_corpus
+from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.errors import CorpusError
-from sightwords.evaluate.ids import canonical_id
 from sightwords.files import write_text
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary

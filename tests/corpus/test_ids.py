@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightwords.corpus.ids import canonical_id, canonical_ids
 from sightwords.errors import ScoreError
-from sightwords.evaluate.ids import canonical_id, canonical_ids
 
 
 @pytest.mark.parametrize(
