@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.language_data import Data, add_arguments, first_sentences, fit, load
 
 from sightwords.errors import require
-from sightwords.language.features import places
+from sightwords.language.features import context_starts
 from sightwords.train.language.data import Sentences
 from sightwords.train.language.maxent import run_block
 from sightwords.train.language.noise_draws import noise_rows, smoothed
@@ -216,7 +216,7 @@ def unrolled(data: Data, text: Sentences) -> tuple[Any, ...]:
             remaining.append(np.pad(words, (0, gap), constant_values=-1))
             logs.append(np.pad(scores, (0, gap)))
             words = np.where(words == word, -1, words)
-    found = places(
+    found = context_starts(
         np.array(history, dtype=np.int32), table_bits=data.config.table_bits, distant=False
     ).transpose(2, 0, 1)
     return (

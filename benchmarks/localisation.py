@@ -9,7 +9,7 @@
 
 A pair of image and word counts if a caption of the image has the word and the image has a box of a
 class that the word names (the lists are below). It is a hit if the highest point of the word's map
-(`words.place`) lies in one of those boxes. Beside it, the same game for the image's centre, and
+(`words.maps`) lies in one of those boxes. Beside it, the same game for the image's centre, and
 with `--regions` for the middle of the likeliest region. `small` are the pairs whose boxes together
 cover less than a quarter of the image; `box` is the share of pairs where the word's own box and one
 of the thing's have half of their union in common. A Classification detector is judged by its class
@@ -39,7 +39,7 @@ from sightwords.metrics.word_ap import CAPTIONS
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import Box, Example
 from sightwords.words.detector import Detector
-from sightwords.words.place import places
+from sightwords.words.maps import word_maps
 
 # A word is listed where what it usually means in a caption always has a box of the class. Left out
 # for that reason: light (lamps), sign (other signs), plant (unpotted), glass (no wine), orange (the
@@ -273,7 +273,7 @@ def play(detector: Detector, example: Example, boxes: Boxes) -> tuple[list[Pair]
     chosen = [detector.vocabulary.index(word) for word in wanted]
     games = []
     for regions in (seen, replace(seen, patches=None)):
-        found = places(regions, chosen)
+        found = word_maps(regions, chosen)
         points = {w: (float(x), float(y)) for w, (x, y) in zip(wanted, found.points(), strict=True)}
         drawn = dict(zip(wanted, found.boxes(), strict=True))
         games.append(judged(points, example, boxes, drawn=drawn))

@@ -1,4 +1,4 @@
-"""What each step of `words.place` does for where words are found; things and surroundings.
+"""What each step of `words.maps` does for where words are found; things and surroundings.
 
     python benchmarks/places.py DETECTOR --images coco-val-00.tar --boxes instances_train2017.json
 
@@ -50,8 +50,8 @@ from sightwords.text.ptb import tokenize_all
 from sightwords.types import Example, FloatArray, RegionScores
 from sightwords.words.boxes import peak_points
 from sightwords.words.detector import Detector
+from sightwords.words.maps import patch_maps, smoothed, word_maps
 from sightwords.words.noisy_or import sigmoid
-from sightwords.words.place import patch_maps, places, smoothed
 
 AROUND = (
     "sky grass field snow beach ocean water wall floor street road sand trees mountain mountains "
@@ -119,7 +119,7 @@ def variants(regions: RegionScores, chosen: Sequence[int]) -> Iterator[tuple[str
     patches = regions.patches
     if patches is None:
         raise SystemExit("the detector gives no patches; see: sightwords train places --help")
-    yield "regions", places(replace(regions, patches=None), chosen).points()
+    yield "regions", word_maps(replace(regions, patches=None), chosen).points()
     probs = sigmoid(patches.logits[..., list(chosen)])
     maps = {
         "patches": probs,
@@ -159,7 +159,7 @@ def box_table(
         if not wanted or example.image is None:
             continue
         seen = detector(decode(example.image), name=example.id)
-        found = places(seen, [detector.vocabulary.index(word) for word in wanted])
+        found = word_maps(seen, [detector.vocabulary.index(word) for word in wanted])
         for fraction, hits in halves.items():
             drawn = zip(wanted, replace(found, fraction=fraction).boxes(), strict=True)
             hits += [max(overlap(box, b) for b in right[w][1]) >= 0.5 for w, box in drawn]

@@ -33,7 +33,7 @@ from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 from sightwords.images import decode
 from sightwords.types import Box, Example
-from sightwords.words.detector import pool
+from sightwords.words.noisy_or import pool
 from sightwords.words.proposal_detector import ProposalDetector
 from sightwords.words.proposals import (
     WORK_SIDE_PX,

@@ -25,7 +25,8 @@ from sightwords.metrics.word_table import summarise
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import Example, FloatArray
 from sightwords.words.artefact import NETWORK_NAME
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from PIL import Image
 
 from sightwords.images import decode
 from sightwords.samples import sample_paths
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
 from sightwords.words.heatmap import detected_heatmap
+from sightwords.words.noisy_or import pool
 
 SHOWN = (
     ("coffee", "cup"),  # a noun

@@ -19,8 +19,8 @@ from sightwords.errors import InputError
 from sightwords.images import fit_size
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import Caption, DetectedWord, RegionScores
-from sightwords.words.detector import pool
 from sightwords.words.heatmap import word_heatmap
+from sightwords.words.noisy_or import pool
 
 PANEL_PX = 400
 """Longer side of each photograph."""

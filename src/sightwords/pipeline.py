@@ -1,66 +1,54 @@
-"""START HERE. A photograph -> a caption, in the order of the paper.
+"""START HERE. A photo -> a caption, in the order of the paper.
 
-    photograph
-      | images.decode_apart upright RGB                                          section 3.1
-      v detect              (12, 12, V) probability of each word in each region  Eq. 2
+    photo
+      | decode_apart   upright RGB pixels                                           section 3.1
+      v detector       (12, 12, V) probability of each word in each region          Eq. 2
     RegionScores
-      v pool                (V,) probability of each word in the image: noisy-OR Eq. 1
+      v pool           (V,) probability of each word in the image: noisy-OR         Eq. 1
     WordScores
-      v calibrate           likely words, each with its held-out precision       section 3.2
+      v selector       the likely words, each with its precision and its box        section 3.2
     DetectedWords
-      v generate            beam search over the maximum entropy language model  section 4
+      v generator      beam search over the maximum entropy language model          section 4
     MBest
-      v choose              sentence features, DMSM, the weights of MERT         section 5
+      v chooser        sentence features, DMSM, the weights of MERT                 section 5
     Caption
 
-Each arrow is one stage, loaded from a model bundle; this module only puts them in order.
+Each step is one line of `Captioner.from_regions`. `load` reads the four stages from a model bundle;
+`docs/bundle.md` describes the bundle, `types.py` what the stages hand to each other.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from PIL.Image import Image
 
 from sightwords.bundle import open_bundle
-from sightwords.config import Config
 from sightwords.errors import InputError
 from sightwords.images import DEFAULT_LIMITS, ImageLimits, ImageSource, decode_apart
-from sightwords.images.apart import prepare as prepare_decoder
+from sightwords.images.apart import prepare as start_decoder
 from sightwords.types import Caption, DetectedWords, MBest, RegionScores, WordScores
+from sightwords.words.noisy_or import pool
 
-if TYPE_CHECKING:
-    from sightwords.language.generate import Backend
+if TYPE_CHECKING:  # loaded only when they are needed: `import sightwords` stays quick
+    from sightwords.language.generate import Backend, Generator
+    from sightwords.rerank.chooser import Chooser
+    from sightwords.words.detector import Detector
+    from sightwords.words.selection import WordSelector
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-Detect = Callable[[Image], RegionScores]
-"""Section 3.1, Eq. 2: the network over the grid of regions."""
-
-Pool = Callable[[RegionScores], WordScores]
-"""Section 3.1, Eq. 1: from regions to the image."""
-
-Calibrate = Callable[[WordScores, RegionScores], DetectedWords]
-"""Section 3.2: the words to offer, with their precisions; their boxes come from the regions."""
-
-Generate = Callable[[DetectedWords], MBest]
-"""Section 4: likely sentences of the detected words."""
-
-Choose = Callable[[MBest, DetectedWords, WordScores, RegionScores], Caption]
-"""Section 5: the sentence that fits this image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What every stage said about one photograph, on the way to its caption."""
+    """One photo with the result of every stage, on the way to its caption."""
 
     image: Image
     regions: RegionScores
@@ -72,21 +60,20 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Captioner:
-    """The whole system: call it with a photograph, or with a list of them."""
+    """The whole system, loaded: call it with a photo, or with a list of photos."""
 
-    detect: Detect
-    pool: Pool
-    calibrate: Calibrate
-    generate: Generate
-    choose: Choose
-    vocabulary: Sequence[str] = ()
-    """The words of the detector, in the order of the regions' probabilities."""
-    fingerprint: str = ""
-    """Of the bundle: a sum over all its files."""
-    closed_class: Collection[str] = ()
-    """Words of its language that say nothing of an image; none of them gets a map."""
+    detector: Detector
+    """Section 3.1, Eq. 2: image -> RegionScores."""
+    selector: WordSelector
+    """Section 3.2: WordScores -> DetectedWords, the words a caption may build on."""
+    generator: Generator
+    """Section 4: DetectedWords -> MBest."""
+    chooser: Chooser
+    """Section 5: MBest -> Caption."""
+    fingerprint: str
+    """Identifies the bundle: a SHA-256 sum over all its files."""
     limits: ImageLimits = DEFAULT_LIMITS
-    """What one photo may cost to decode."""
+    """What decoding one photo may cost."""
 
     @overload
     def __call__(self, source: ImageSource) -> Caption: ...
@@ -97,30 +84,44 @@ class Captioner:
     def __call__(
         self, source: ImageSource | list[Any] | tuple[Any, ...]
     ) -> Caption | list[Caption]:
-        """Caption a photograph (path, bytes, open file, PIL image, array), or each of a list."""
+        """Caption a photo (path, bytes, open file, PIL image or array), or each photo of a list."""
         if isinstance(source, (list, tuple)):
             return [self.trace(one).caption for one in source]
         return self.trace(source).caption
 
     def trace(self, source: ImageSource) -> Trace:
-        """Caption one photograph and keep what each stage said."""
+        """Caption one photo and keep the result of every stage."""
         seconds: dict[str, float] = {}
-        image = _timed(seconds, "decode", lambda: decode_apart(source, limits=self.limits))
-        regions = _timed(seconds, "detect", lambda: self.detect(image))
-        return self._from_regions(image, regions, seconds)
+        with _timed("decode", seconds):
+            image = decode_apart(source, limits=self.limits)
+        with _timed("detect", seconds):
+            regions = self.detector(image)
+        return self.from_regions(image, regions, seconds=seconds)
+
+    def from_regions(
+        self, image: Image, regions: RegionScores, *, seconds: dict[str, float] | None = None
+    ) -> Trace:
+        """Caption an upright image whose regions have been scored already.
+
+        `seconds` holds the times of earlier stages; the times of these are added to it.
+        """
+        seconds = {} if seconds is None else seconds
+        with _timed("pool", seconds):
+            scores = pool(regions)
+        with _timed("calibrate", seconds):
+            words = self.selector(scores, regions)
+        with _timed("generate", seconds):
+            candidates = self.generator(words)
+        with _timed("choose", seconds):
+            caption = self.chooser(candidates, words, scores, regions)
+        return Trace(image, regions, scores, words, candidates, replace(caption, seconds=seconds))
 
     def again(self, trace: Trace) -> Trace:
-        """Caption a photograph that was looked at before, say with other wishes: no network runs
-        over its pixels a second time.
-        """
+        """Caption a photo again, for example with other options, without running the detector."""
         return self.from_regions(trace.image, trace.regions)
 
-    def from_regions(self, image: Image, regions: RegionScores) -> Trace:
-        """Caption an upright image whose regions were scored already, together with others say."""
-        return self._from_regions(image, regions, {})
-
     def explain(self, source: ImageSource | Trace) -> Image:
-        """Draw the photograph with its caption and a heat map for each content word."""
+        """Draw the photo with its caption and one heat map per content word."""
         from sightwords.explain import explain
 
         trace = source if isinstance(source, Trace) else self.trace(source)
@@ -132,45 +133,41 @@ class Captioner:
             closed_class=self.closed_class,
         )
 
-    def asking(
+    def with_options(
         self,
         *,
         require: str | Iterable[str] = (),
         forbid: str | Iterable[str] = (),
         min_precision: float = 0.0,
     ) -> Captioner:
-        """The same system with other wishes: words a caption must or must not use, and the least
-        precision of the detected words it may build on.
+        """The same system with other options, which replace those it had; nothing is loaded again.
 
-        A required word that the language model does not know is an error; a forbidden one is
-        logged as a warning, since it may be misspelt.
+        - `require`, `forbid`: words that every caption must or must not use.
+        - `min_precision`: captions build only on detected words of at least this precision.
+
+        A required word that the language model does not know is an error. A forbidden word that it
+        does not know is logged as a warning, because it may be misspelt.
         """
-        from sightwords.language.constraints import Constraints, idle_wish, wished_words
-        from sightwords.language.generate import Generator
-        from sightwords.words.offered import Offer
+        from sightwords.language.constraints import Constraints, split_words, unknown_words_warning
 
-        if not isinstance(self.calibrate, Offer) or not isinstance(self.generate, Generator):
-            raise InputError("this captioner was put together by hand; make its stages anew")
         if not 0 <= min_precision <= 1:
             raise InputError(f"min_precision is {min_precision}; expected 0 to 1")
-        constraints = Constraints(required=wished_words(require), forbidden=wished_words(forbid))
-        generate = self.generate.asking(constraints)
-        if idle := idle_wish(constraints.forbidden, generate.model.vocabulary):
-            log.warning("%s", idle)
-        return replace(
-            self,
-            calibrate=replace(self.calibrate, minimum_precision=min_precision),
-            generate=generate,
-        )
+        constraints = Constraints(required=split_words(require), forbidden=split_words(forbid))
+        generator = self.generator.with_constraints(constraints)
+        if warning := unknown_words_warning(constraints.forbidden, generator.model.vocabulary):
+            log.warning("%s", warning)
+        selector = replace(self.selector, minimum_precision=min_precision)
+        return replace(self, selector=selector, generator=generator)
 
-    def _from_regions(
-        self, image: Image, regions: RegionScores, seconds: dict[str, float]
-    ) -> Trace:
-        scores = _timed(seconds, "pool", lambda: self.pool(regions))
-        words = _timed(seconds, "calibrate", lambda: self.calibrate(scores, regions))
-        candidates = _timed(seconds, "generate", lambda: self.generate(words))
-        caption = _timed(seconds, "choose", lambda: self.choose(candidates, words, scores, regions))
-        return Trace(image, regions, scores, words, candidates, replace(caption, seconds=seconds))
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The detector's words, in the order of the regions' probabilities."""
+        return self.detector.vocabulary.words
+
+    @property
+    def closed_class(self) -> Collection[str]:
+        """Words of its language that describe no image content ("the", "of"): no heat maps."""
+        return self.generator.model.vocabulary.closed_class
 
 
 def load(
@@ -185,54 +182,37 @@ def load(
     backend: Backend = "auto",
     limits: ImageLimits = DEFAULT_LIMITS,
 ) -> Captioner:
-    """Load a model bundle, the default one if none is named.
+    """Load a model bundle: the one inside the package unless another is named.
 
-    - `bundle`: a directory, a zip, or `hf://OWNER/NAME` (extra `hf`).
-    - `threads`: of the networks; all available cores unless given.
+    - `bundle`: a directory, a zip file, or `hf://OWNER/NAME` (extra `hf`).
+    - `threads`: CPU threads of the networks; all available cores unless given.
     - `n_best`: how many of the best sentences a caption keeps, with their scores.
-    - `beam_width`: of the search; the bundle's own unless given.
-    - `min_precision`: sentences build only on words of at least this precision.
-    - `require`, `forbid`: words that every caption must or must not use.
-    - `backend`: of the search; `auto` takes numba where it is installed, numpy otherwise.
-    - `limits`: what one photo may cost to decode, in bytes, pixels, memory and seconds.
+    - `beam_width`: of the beam search; the bundle's own unless given.
+    - `min_precision`, `require`, `forbid`: see `Captioner.with_options`.
+    - `backend`: of the beam search; `auto` uses numba if it is installed, else numpy.
+    - `limits`: what decoding one photo may cost, in bytes, pixels, memory and seconds.
     """
-    from sightwords.words.detector import pool
-    from sightwords.words.offered import Offer
+    from sightwords.words.selection import WordSelector
 
-    prepare_decoder()
-    with open_bundle(bundle) as opened, ThreadPoolExecutor(3) as workers:
-        config = _searching(opened.config(), beam_width)
-        detecting = workers.submit(opened.detector, threads=threads)
-        choosing = workers.submit(opened.chooser, threads=threads, n_best=n_best)
-        generator = opened.generator(config.generation, backend=backend)
-        detector, chooser = detecting.result(), choosing.result()
-        offer = Offer(
-            detector,
-            known=frozenset(generator.model.vocabulary.words),
-            minimum_prob=config.language.attribute_threshold,
-        )
-        captioner = Captioner(
-            detector,
-            pool,
-            offer,
-            generator,
-            chooser,
-            vocabulary=detector.vocabulary.words,
-            fingerprint=opened.manifest.fingerprint,
-            closed_class=generator.model.vocabulary.closed_class,
-            limits=limits,
-        )
-    return captioner.asking(require=require, forbid=forbid, min_precision=min_precision)
+    start_decoder()
+    with open_bundle(bundle) as opened, ThreadPoolExecutor(2) as workers:
+        detector_later = workers.submit(opened.detector, threads=threads)
+        chooser_later = workers.submit(opened.chooser, threads=threads, n_best=n_best)
+        generator = opened.generator(backend=backend, beam_width=beam_width)
+        detector, chooser = detector_later.result(), chooser_later.result()
+    selector = WordSelector(
+        detector,
+        known=frozenset(generator.model.vocabulary.words),
+        minimum_prob=opened.config.language.attribute_threshold,
+    )
+    captioner = Captioner(
+        detector, selector, generator, chooser, opened.manifest.fingerprint, limits
+    )
+    return captioner.with_options(require=require, forbid=forbid, min_precision=min_precision)
 
 
-def _searching(config: Config, beam_width: int | None) -> Config:
-    if beam_width is None:
-        return config
-    return replace(config, generation=replace(config.generation, beam_width=beam_width))
-
-
-def _timed(seconds: dict[str, float], stage: str, run: Callable[[], T]) -> T:
+@contextmanager
+def _timed(stage: str, seconds: dict[str, float]) -> Iterator[None]:
     start = perf_counter()
-    result = run()
+    yield
     seconds[stage] = perf_counter() - start
-    return result

@@ -60,7 +60,7 @@ def test_the_fingerprint_follows_the_contents(bundle: Path, tiny_bundle: Path) -
     with open_bundle(tiny_bundle) as theirs:
         assert changed.fingerprint != theirs.manifest.fingerprint
     with open_bundle(bundle) as mine:
-        assert mine.config().generation.beam_width == 7
+        assert mine.config.generation.beam_width == 7
 
 
 def test_settings_of_training_may_be_of_another_version(bundle: Path) -> None:
@@ -70,7 +70,7 @@ def test_settings_of_training_may_be_of_another_version(bundle: Path) -> None:
     )
     seal(bundle, name="colours", licence="CC0-1.0")
     with open_bundle(bundle) as mine:
-        assert mine.config().language.attribute_threshold == 0.3
+        assert mine.config.language.attribute_threshold == 0.3
     settings.write_text("[generation]\nbeam = 7\n")
     with pytest.raises(BundleError, match=r"mine: config.resolved.toml: .*unknown key 'beam'"):
         seal(bundle, name="colours", licence="CC0-1.0")

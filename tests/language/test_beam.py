@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sightwords.config import GenerationConfig
 from sightwords.errors import InputError, VocabularyError
 from sightwords.language.beam import choose, likeliest, quotas, search
-from sightwords.language.constraints import Constraints, Problem, pose
+from sightwords.language.constraints import Constraints, SearchProblem, pose
 from sightwords.language.extend import Extensions
 from sightwords.language.extend_dense import DenseExtensions
 from sightwords.language.extend_numba import NumbaExtensions
@@ -36,7 +36,7 @@ OPEN = 8**5
 
 
 def enumerate_all(
-    model: MaxEnt, problem: Problem, frequent: int
+    model: MaxEnt, problem: SearchProblem, frequent: int
 ) -> list[tuple[tuple[int, ...], float]]:
     """Every sentence that section 4.2 can form, with its score; the plainest way possible."""
     listed = set(model.frequent(frequent).tolist())

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sightwords.language.features import (
     attribute_set,
     context_count,
+    context_starts,
     count_collisions,
     pack,
-    places,
     unpack,
 )
 from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
@@ -23,7 +23,7 @@ HISTORIES = np.array([[9, 9, 0], [9, 0, 1], [0, 1, 2], [3, 1, 2]], dtype=np.int3
 
 def test_the_hash_is_pinned() -> None:
     # A change here makes every stored model useless: HASH_NAME must change with it.
-    found = places(HISTORIES[2:3], table_bits=24, distant=True)[:, :, 0].tolist()
+    found = context_starts(HISTORIES[2:3], table_bits=24, distant=True)[:, :, 0].tolist()
     assert found == [
         [15317375, 13469707, 14869834, 6550163, 1077859],
         [987922, 15917470, 540381, 12958489, 11446749],
@@ -31,7 +31,7 @@ def test_the_hash_is_pinned() -> None:
 
 
 def test_contexts_differ_by_words_sign_and_length() -> None:
-    found = places(HISTORIES, table_bits=62, distant=True)
+    found = context_starts(HISTORIES, table_bits=62, distant=True)
     assert found.shape == (2, context_count(4, True), 4)
     bigram, trigram, fourgram, far_2, far_3 = found[0]
     assert bigram[2] == bigram[3]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightwords.language.features import context_count, places
+from sightwords.language.features import context_count, context_starts
 from sightwords.language.maxent import LogBilinear, MaxEnt, padded_table
 from sightwords.text.vocabulary import Vocabulary
 
@@ -68,7 +68,7 @@ def test_a_context_may_wrap_around_the_table() -> None:
     model = random_model()
     rng = np.random.default_rng(2)
     histories = rng.integers(0, SIZE, size=(2000, 3)).astype(np.int32)
-    start = places(histories, table_bits=12, distant=False)[0]
+    start = context_starts(histories, table_bits=12, distant=False)[0]
     wraps = (start > (1 << 12) - SIZE).any(axis=0)
     assert wraps.any()
     held = np.zeros((int(wraps.sum()), SIZE), dtype=np.bool_)

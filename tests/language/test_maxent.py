@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from sightwords.errors import BundleError, InputError
-from sightwords.language.features import NO_ATTRIBUTES, Attributes, attribute_set, pack, places
+from sightwords.language.features import (
+    NO_ATTRIBUTES,
+    Attributes,
+    attribute_set,
+    context_starts,
+    pack,
+)
 from sightwords.language.maxent import LogBilinear, MaxEnt, padded_table
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.types import FloatArray
@@ -36,7 +42,7 @@ def model_of(
     for (context, sign, word), weight in (hashed or {}).items():
         history = np.full((1, 3), 5, dtype=np.int32)
         history[0, 3 - len(context) :] = context
-        start = places(history, table_bits=BITS, distant=False)[sign, len(context) - 1, 0]
+        start = context_starts(history, table_bits=BITS, distant=False)[sign, len(context) - 1, 0]
         table[(start + word) % len(table)] = weight
     return MaxEnt(
         vocabulary=VOCABULARY,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightwords.language.constraints import Constraints, Problem, pose
+from sightwords.language.constraints import Constraints, SearchProblem, pose
 from sightwords.language.mbest import Completed, Generation, lower_coverage, m_best
 from sightwords.text.vocabulary import Vocabulary
 
@@ -24,7 +24,7 @@ SENTENCES = {
 }
 
 
-def completed(sentences: dict[str, float], problem: Problem = PROBLEM) -> list[Completed]:
+def completed(sentences: dict[str, float], problem: SearchProblem = PROBLEM) -> list[Completed]:
     """As the search gives them: one entry a length, in the order of token ids."""
     found = []
     for length in range(1, 5):
@@ -45,7 +45,7 @@ def completed(sentences: dict[str, float], problem: Problem = PROBLEM) -> list[C
     return found
 
 
-def best(m: int, coverage: int, problem: Problem = PROBLEM) -> Generation:
+def best(m: int, coverage: int, problem: SearchProblem = PROBLEM) -> Generation:
     return m_best(completed(SENTENCES, problem), problem, WORDS, m=m, coverage=coverage)
 
 

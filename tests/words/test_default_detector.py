@@ -15,7 +15,7 @@ from sightwords.samples import sample_paths
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR
 from sightwords.words.detector import Detector
-from sightwords.words.place import places
+from sightwords.words.maps import word_maps
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_small_thing_is_found_where_it_is(detector: Detector) -> None:
     image = decode(next(p for p in sample_paths() if p.stem == "coffee"))
     regions = detector(image)
     assert regions.patches is not None
-    x, y = places(regions, [detector.vocabulary.index("spoon")]).points()[0]
+    x, y = word_maps(regions, [detector.vocabulary.index("spoon")]).points()[0]
     assert 0.53 < x < 0.69  # the spoon's bowl
     assert 0.58 < y < 0.84
 

@@ -13,7 +13,8 @@ from PIL import Image
 
 from sightwords.errors import BundleError, ImageError
 from sightwords.types import Box
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 
 RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
 RED_WORD = 1

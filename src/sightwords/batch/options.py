@@ -14,7 +14,7 @@ from sightwords._version import __version__
 from sightwords.batch.outputs import SIDECARS, Format
 from sightwords.errors import InputError
 from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, limits_of
-from sightwords.language.constraints import idle_wish, wished_words
+from sightwords.language.constraints import split_words, unknown_words_warning
 from sightwords.pipeline import Captioner, load
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
@@ -54,7 +54,7 @@ class Wishes:
         Forbidden words that it never says are left out: `warn` names them once, where each process
         and each machine would name them again.
         """
-        forbid = wished_words(self.forbid)
+        forbid = split_words(self.forbid)
         if forbid:
             spoken = _spoken(bundle)
             forbid = tuple(word for word in forbid if word in spoken)
@@ -71,7 +71,9 @@ class Wishes:
 
     def warn(self, bundle: Path) -> None:
         """Log which forbidden words a bundle never says anyway: they may be misspelt."""
-        if self.forbid and (idle := idle_wish(wished_words(self.forbid), _spoken(bundle))):
+        if self.forbid and (
+            idle := unknown_words_warning(split_words(self.forbid), _spoken(bundle))
+        ):
             log.warning("%s", idle)
 
     def settings(self, fingerprint: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ MOST = {
 """What a bundle may ask of the search: more takes minutes per photo. `load(beam_width=...)` may."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bundle:
     """A bundle directory whose files have been compared with their sums (`open_bundle`)."""
 
@@ -45,6 +46,7 @@ class Bundle:
         """Its directory, of which only listed files can be read, and only as they were sealed."""
         return Sealed(self.directory, self.manifest.files)
 
+    @cached_property
     def config(self) -> Config:
         """The settings that captioning depends on; the defaults where the bundle does not say.
 
@@ -73,17 +75,17 @@ class Bundle:
             self.files / "words",
             threads=threads,
             verify=verify,
-            config=self.config().calibration,
+            config=self.config.calibration,
         )
 
-    def generator(
-        self, config: GenerationConfig | None = None, *, backend: Backend = "auto"
-    ) -> Generator:
-        """Section 4."""
+    def generator(self, *, backend: Backend = "auto", beam_width: int | None = None) -> Generator:
+        """Section 4; `beam_width` replaces the bundle's own."""
         from sightwords.language.generate import Generator
 
-        chosen = config or self.config().generation
-        return Generator.load(self.files / "language", chosen, backend=backend)
+        config = self.config.generation
+        if beam_width is not None:
+            config = replace(config, beam_width=beam_width)
+        return Generator.load(self.files / "language", config, backend=backend)
 
     def chooser(self, *, threads: int | None = None, n_best: int = 5) -> Chooser:
         """Section 5, with the models that its weights ask for."""

@@ -70,7 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Search, write the sentences, and say on stderr which constraints could not be met."""
     from sightwords.config import GenerationConfig
-    from sightwords.language.constraints import idle_wish
+    from sightwords.language.constraints import unknown_words_warning
     from sightwords.language.generate import Generator
 
     if args.n_best < 1:
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         _directory(args.model), config, constraints=constraints, backend="numpy"
     )
     found = generator.sentences(probs)
-    if idle := idle_wish(constraints.forbidden, generator.model.vocabulary):
+    if idle := unknown_words_warning(constraints.forbidden, generator.model.vocabulary):
         say(f"warning: {idle}")
     print(_json(found) if args.json else _lines(found))
     for unmet in found.unmet:
@@ -121,11 +121,11 @@ def parse_words(text: str) -> dict[str, float]:
 
 
 def _constraints(args: argparse.Namespace) -> Constraints:
-    from sightwords.language.constraints import Constraints, wished_words
+    from sightwords.language.constraints import Constraints, split_words
 
     return Constraints(
-        required=wished_words(args.require),
-        forbidden=wished_words(args.forbid),
+        required=split_words(args.require),
+        forbidden=split_words(args.forbid),
         minimum_length=args.min_length,
         maximum_length=args.max_length,
         repeats=not args.no_repeats,

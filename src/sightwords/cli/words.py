@@ -109,7 +109,7 @@ def _detect(
     photograph: str, detector: Detector, asked: list[int] | None, args: argparse.Namespace
 ) -> str:
     from sightwords.images import decode_apart
-    from sightwords.words.detector import pool
+    from sightwords.words.noisy_or import pool
 
     image = decode_apart(photograph, limits=photo_limits(args))
     regions = detector(image, name=photograph)

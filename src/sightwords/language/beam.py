@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightwords.language.constraints import Problem
+from sightwords.language.constraints import SearchProblem
 from sightwords.language.features import FloatArray
 from sightwords.language.mbest import Completed
 from sightwords.language.paths import Candidates, Extend, Index, Stack
 
 
-def search(extend: Extend, problem: Problem, *, width: int) -> list[Completed]:
+def search(extend: Extend, problem: SearchProblem, *, width: int) -> list[Completed]:
     """Completed sentences, one entry a length from 1 up to the longest.
 
     `width` is the number k of paths kept at each length.
@@ -45,7 +45,7 @@ def search(extend: Extend, problem: Problem, *, width: int) -> list[Completed]:
     return completed
 
 
-def choose(candidates: Candidates, stack: Stack, problem: Problem, *, width: int) -> Index:
+def choose(candidates: Candidates, stack: Stack, problem: SearchProblem, *, width: int) -> Index:
     """Which candidates make the next stack, in the order of their token ids."""
     codes = candidates.rows * len(problem.forbidden) + candidates.words
     if len(problem.required) == 0:
@@ -82,7 +82,7 @@ def quotas(width: int, required: int) -> list[int]:
 
 
 def _of_each_group(
-    candidates: Candidates, codes: Index, stack: Stack, problem: Problem, width: int
+    candidates: Candidates, codes: Index, stack: Stack, problem: SearchProblem, width: int
 ) -> Index:
     newly = stack.unmet[candidates.rows] & (candidates.words[:, None] == problem.required)
     lacking = stack.unmet.sum(axis=1)[candidates.rows] - newly.any(axis=1)
@@ -98,7 +98,7 @@ def _of_each_group(
     return np.concatenate([chosen, filled])
 
 
-def _start(problem: Problem) -> Stack:
+def _start(problem: SearchProblem) -> Stack:
     return Stack(
         tokens=np.empty((1, 0), dtype=np.int32),
         totals=np.zeros(1, dtype=np.float32),
@@ -116,7 +116,7 @@ def _complete(stack: Stack, candidates: Candidates) -> Completed:
     )
 
 
-def _advance(stack: Stack, candidates: Candidates, chosen: Index, problem: Problem) -> Stack:
+def _advance(stack: Stack, candidates: Candidates, chosen: Index, problem: SearchProblem) -> Stack:
     rows = candidates.rows[chosen]
     words = candidates.words[chosen].astype(np.int32)
     return Stack(

@@ -1,7 +1,7 @@
 """Section 4.2, what a user may ask of a sentence: words and bounds -> a checked search problem.
 
     Constraints     as asked, in words: checked for contradictions when made
-    Problem         as searched, in ids: `pose` checks every word against the vocabulary
+    SearchProblem         as searched, in ids: `pose` checks every word against the vocabulary
 
 The paper knows none of these constraints; `Constraints()` asks for nothing and leaves its search
 as it is.
@@ -28,10 +28,10 @@ ALIKE = 0.65
 `hijab` and `china` .6."""
 
 
-def wished_words(words: str | Iterable[str]) -> tuple[str, ...]:
+def split_words(words: str | Iterable[str]) -> tuple[str, ...]:
     """Words as people give them, each once: no word has a space, comma or capital.
 
-    >>> wished_words(["Man,woman", "man"]), wished_words("dog")
+    >>> split_words(["Man,woman", "man"]), split_words("dog")
     (('man', 'woman'), ('dog',))
     """
     given = [words] if isinstance(words, str) else words
@@ -39,10 +39,10 @@ def wished_words(words: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for several in split for word in several if word))
 
 
-def idle_wish(forbidden: Iterable[str], vocabulary: Vocabulary) -> str:
+def unknown_words_warning(forbidden: Iterable[str], vocabulary: Vocabulary) -> str:
     """What to say of forbidden words that no sentence could have anyway; "" if there are none.
 
-    >>> idle_wish(["dog", "wommen", "zebra"], Vocabulary(("dog", "women"), (2, 1), 3))
+    >>> unknown_words_warning(["dog", "wommen", "zebra"], Vocabulary(("dog", "women"), (2, 1), 3))
     "forbid: not among the 2 words of the language model, so never said anyway: 'wommen' \
 (did you mean 'women'?), 'zebra'"
     """
@@ -99,7 +99,7 @@ take it out of one of the two
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SearchProblem:
     """One search, in the ids of a language model: V outcomes, `<unk>` the last of them."""
 
     attributes: IntArray
@@ -124,12 +124,12 @@ def pose(
     *,
     constraints: Constraints | None = None,
     maximum_length: int,
-) -> Problem:
+) -> SearchProblem:
     """Detected words with their probabilities, and constraints -> the problem to search.
 
     A required word that was not detected joins the attributes with probability 1: the user
     stands for it. A forbidden word is no attribute. A forbidden word outside the vocabulary asks
-    for nothing (`idle_wish` says so); any other word outside it is an error.
+    for nothing (`unknown_words_warning` says so); any other word outside it is an error.
 
     >>> words = Vocabulary(("a", "dog", "cat"), (3, 2, 1), 6)
     >>> problem = pose({"dog": 0.5, "a": 0.9}, words, maximum_length=5)
@@ -155,7 +155,7 @@ def pose(
         once = ~_mask(vocabulary.closed_class, vocabulary)
     forbidden = _mask(asked.forbidden, vocabulary)
     forbidden[vocabulary.unknown_id] = True
-    return Problem(
+    return SearchProblem(
         attributes=attributes.ids,
         word_log_probs=attributes.word_log_probs(size),
         required=required,

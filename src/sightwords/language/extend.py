@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightwords.language.constraints import BoolArray, Problem
-from sightwords.language.features import MINUS, PLUS, FloatArray, IntArray, places
+from sightwords.language.constraints import BoolArray, SearchProblem
+from sightwords.language.features import MINUS, PLUS, FloatArray, IntArray, context_starts
 from sightwords.language.maxent import MaxEnt
 from sightwords.language.paths import (
     Candidates,
@@ -65,7 +65,7 @@ class Extensions:
         base = model.unigram[MINUS][words]
         if model.order > 1:
             histories = np.repeat(lasts[:, None], model.order - 1, axis=1)
-            starts = places(histories, table_bits=model.table_bits, distant=False)[MINUS, 0]
+            starts = context_starts(histories, table_bits=model.table_bits, distant=False)[MINUS, 0]
             base += _weights(model, np.repeat(starts, counts) + words.astype(np.int64))
         order = np.lexsort((words, -base, np.repeat(np.arange(len(lasts)), counts)))
         return cls(model, offsets, words[order], base[order], *_run_maxima(model))
@@ -78,11 +78,11 @@ class Extensions:
         found[exhausted] += max(np.float32(0), self.model.end.max())
         return found
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
+    def __call__(self, stack: Stack, problem: SearchProblem, *, width: int) -> Candidates:
         """Score the extensions of every path that may be among the `width` likeliest."""
         model = self.model
         histories = last_words(model, stack.tokens, reach=model.order - 1)
-        starts = places(histories, table_bits=model.table_bits, distant=model.distant)
+        starts = context_starts(histories, table_bits=model.table_bits, distant=model.distant)
         view = _View(self, stack, problem, starts, np.logical_not(stack.remaining.any(axis=1)))
         lists = np.minimum(last_words(model, stack.tokens, reach=1)[:, 0], model.size)
         first, last = self.offsets[lists], self.offsets[lists + 1]
@@ -116,7 +116,7 @@ class _View:
         self,
         extensions: Extensions,
         stack: Stack,
-        problem: Problem,
+        problem: SearchProblem,
         starts: Index,
         exhausted: BoolArray,
     ) -> None:

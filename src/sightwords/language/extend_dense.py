@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightwords.language.constraints import BoolArray, Problem
+from sightwords.language.constraints import BoolArray, SearchProblem
 from sightwords.language.maxent import MaxEnt
 from sightwords.language.paths import Candidates, Stack, blocked_words, last_words, named_words
 
@@ -35,7 +35,7 @@ class DenseExtensions:
             listed[row, model.followers(last)] = True
         return cls(model, listed, exact)
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
+    def __call__(self, stack: Stack, problem: SearchProblem, *, width: int) -> Candidates:
         """Score every extension of every path."""
         model = self.model
         remaining = np.zeros((len(stack.totals), model.size), dtype=np.bool_)

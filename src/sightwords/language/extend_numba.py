@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from sightwords.errors import require
-from sightwords.language.constraints import Problem
+from sightwords.language.constraints import SearchProblem
 from sightwords.language.extend import RUN, SLACK, Extensions
-from sightwords.language.features import MINUS, PLUS, FloatArray, places
+from sightwords.language.features import MINUS, PLUS, FloatArray, context_starts
 from sightwords.language.paths import Candidates, Stack, last_words
 
 
@@ -43,13 +43,13 @@ class NumbaExtensions:
             made(*_smallest(extensions.model.size), width=1)
         return made
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
+    def __call__(self, stack: Stack, problem: SearchProblem, *, width: int) -> Candidates:
         """Score the extensions of every path; leave out those that no beam of `width` keeps."""
         listed = self.extensions
         model = listed.model
         histories = last_words(model, stack.tokens, reach=model.order - 1)
         lasts = np.minimum(last_words(model, stack.tokens, reach=1)[:, 0], model.size)
-        starts = places(histories, table_bits=model.table_bits, distant=model.distant)
+        starts = context_starts(histories, table_bits=model.table_bits, distant=model.distant)
         exhausted = np.logical_not(stack.remaining.any(axis=1))
         rows, words, totals, ends = self.kernel(
             stack.tokens,
@@ -92,13 +92,15 @@ def _compiled() -> Callable[..., tuple[Any, Any, Any, FloatArray]]:
     return jit(extend_kernel, beside=(__file__,), reorder=False)
 
 
-def _smallest(size: int) -> tuple[Stack, Problem]:
+def _smallest(size: int) -> tuple[Stack, SearchProblem]:
     """A stack of one empty path and a problem without words, to compile for."""
     nothing = np.empty(0, dtype=np.int32)
     none = np.zeros((1, 0), dtype=np.bool_)
     words = np.zeros(size, dtype=np.bool_)
     stack = Stack(np.empty((1, 0), np.int32), np.zeros(1, np.float32), none, none)
-    return stack, Problem(nothing, np.zeros(size, np.float32), nothing, none[0], words, words, 1, 1)
+    return stack, SearchProblem(
+        nothing, np.zeros(size, np.float32), nothing, none[0], words, words, 1, 1
+    )
 
 
 def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects

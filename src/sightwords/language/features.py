@@ -13,7 +13,7 @@ Unigram and End weights are arrays over the vocabulary. The others are hashed: a
 words before, and which of + and -) hashes to a place in one table, and the weights of all words
 after it stand from there on, in the order of their ids:
 
-    weight = table[(place(context) + word) mod size]
+    weight = table[(context_start(context) + word) mod size]
 
 so that one context's frequent words share a cache line, and scoring every word reads one run of
 memory. N-grams that collide share a weight (Mikolov et al. 2011); `count_collisions` counts them.
@@ -84,7 +84,7 @@ def fill_contexts(history: Any, out: Any, distant: bool) -> None:
             out[reach + back - 1] = mix(gap, history[reach - 1 - back])
 
 
-def place(context: Any, sign: Any, shift: Any) -> Any:
+def context_start(context: Any, sign: Any, shift: Any) -> Any:
     """Where a context's weights start in the table; `shift` is 64 less the table's bits.
 
     The top bits are taken: they depend on all of the state.
@@ -92,7 +92,7 @@ def place(context: Any, sign: Any, shift: Any) -> Any:
     return mix(context, sign) >> shift
 
 
-def places(histories: IntArray, *, table_bits: int, distant: bool) -> npt.NDArray[np.int64]:
+def context_starts(histories: IntArray, *, table_bits: int, distant: bool) -> npt.NDArray[np.int64]:
     """(2, contexts, K): where the weights of N-gram- and N-gram+ start, for K histories.
 
     histories: (K, order - 1) word ids, the last word last.
@@ -103,7 +103,7 @@ def places(histories: IntArray, *, table_bits: int, distant: bool) -> npt.NDArra
     if reach:
         fill_contexts(columns, contexts, distant)
     shift = np.uint64(64 - table_bits)
-    both = [place(contexts, np.uint64(sign), shift) for sign in (MINUS, PLUS)]
+    both = [context_start(contexts, np.uint64(sign), shift) for sign in (MINUS, PLUS)]
     return np.stack(both).astype(np.int64)
 
 
@@ -200,7 +200,9 @@ def count_collisions(
     distant: bool = False,
 ) -> Collisions:
     """Count the different features and places of observed words (N,) after histories (N, 3)."""
-    shift_all = places(histories, table_bits=64, distant=distant)  # the hash itself, unshortened
+    shift_all = context_starts(
+        histories, table_bits=64, distant=distant
+    )  # the hash itself, unshortened
     rows = np.arange(len(words))
     hashes = shift_all[signs.astype(np.intp), :, rows].astype(np.uint64)  # (N, contexts)
     value = words.astype(np.uint64)[:, None]

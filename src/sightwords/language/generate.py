@@ -70,8 +70,8 @@ class Generator:
         model = MaxEnt.load(directory)
         return cls.of(model, config, constraints=constraints, backend=backend)
 
-    def asking(self, constraints: Constraints) -> Generator:
-        """The same search under these constraints, whose words are checked at once."""
+    def with_constraints(self, constraints: Constraints) -> Generator:
+        """The same search under other constraints, whose words are checked at once."""
         any_word = {self.model.vocabulary.words[0]: 1.0}
         pose(
             any_word,

@@ -22,7 +22,7 @@ from sightwords._version import __version__
 from sightwords.errors import require
 from sightwords.language import arrays, features
 from sightwords.language.arrays import Scratch, Sets, Shape, Text, Weights
-from sightwords.language.features import MINUS, PLUS, fill_contexts, place
+from sightwords.language.features import MINUS, PLUS, context_start, fill_contexts
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def jit(
     return compiled
 
 
-for _shared in (features.mix, fill_contexts, place):
+for _shared in (features.mix, fill_contexts, context_start):
     require("numba.extending", extra="fast", purpose=_PURPOSE).register_jitable(_shared)
 
 
@@ -93,8 +93,8 @@ def _find_places(history: Any, contexts: Any, starts: Any, shape: Shape) -> None
     if shape.reach:
         fill_contexts(history, contexts, shape.distant)
     for c in range(shape.contexts):
-        starts[MINUS, c] = np.int64(place(contexts[c], np.uint64(MINUS), shape.shift))
-        starts[PLUS, c] = np.int64(place(contexts[c], np.uint64(PLUS), shape.shift))
+        starts[MINUS, c] = np.int64(context_start(contexts[c], np.uint64(MINUS), shape.shift))
+        starts[PLUS, c] = np.int64(context_start(contexts[c], np.uint64(PLUS), shape.shift))
 
 
 find_places = jit(_find_places)

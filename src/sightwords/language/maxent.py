@@ -29,7 +29,7 @@ from sightwords.language.features import (
     Attributes,
     FloatArray,
     IntArray,
-    places,
+    context_starts,
     unpack,
 )
 from sightwords.language.table_file import read_model, write_model
@@ -152,7 +152,7 @@ class MaxEnt:
                 self.shape,
             )
             return found
-        starts = places(histories, table_bits=self.table_bits, distant=self.distant)
+        starts = context_starts(histories, table_bits=self.table_bits, distant=self.distant)
         runs = np.lib.stride_tricks.sliding_window_view(self.table, self.size + 1)
         scores: FloatArray = np.repeat(self.unigram[MINUS][None], len(histories), axis=0)
         for start in starts[MINUS]:

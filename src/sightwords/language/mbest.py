@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.language.constraints import BoolArray, Problem
+from sightwords.language.constraints import BoolArray, SearchProblem
 from sightwords.language.features import FloatArray, IntArray
 from sightwords.types import Hypothesis, MBest
 
@@ -58,7 +58,7 @@ def lower_coverage(covered: Sequence[int] | Counts, *, m: int, target: int) -> i
 
 def m_best(
     completed: Sequence[Completed],
-    problem: Problem,
+    problem: SearchProblem,
     vocabulary: Sequence[str],
     *,
     m: int,
@@ -102,7 +102,10 @@ def _sentences(
 
 
 def _meeting(
-    completed: Sequence[Completed], lengths: Counts, problem: Problem, vocabulary: Sequence[str]
+    completed: Sequence[Completed],
+    lengths: Counts,
+    problem: SearchProblem,
+    vocabulary: Sequence[str],
 ) -> tuple[BoolArray, tuple[str, ...]]:
     """Which sentences meet the constraints, or come closest, and what those fail to meet."""
     met = np.concatenate([c.met for c in completed])

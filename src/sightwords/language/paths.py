@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.language.constraints import BoolArray, Problem
+from sightwords.language.constraints import BoolArray, SearchProblem
 from sightwords.language.features import FloatArray, IntArray
 from sightwords.language.maxent import MaxEnt
 
@@ -51,7 +51,7 @@ class Extend(Protocol):
     Candidates that no beam of this width would keep may be left out.
     """
 
-    def __call__(self, stack: Stack, problem: Problem, *, width: int) -> Candidates:
+    def __call__(self, stack: Stack, problem: SearchProblem, *, width: int) -> Candidates:
         """Score the extensions of every path."""
 
 
@@ -62,7 +62,9 @@ def last_words(model: MaxEnt, tokens: IntArray, *, reach: int) -> IntArray:
     return np.concatenate([padding, kept], axis=1)
 
 
-def named_words(stack: Stack, problem: Problem) -> tuple[tuple[Index, Index], tuple[Index, Index]]:
+def named_words(
+    stack: Stack, problem: SearchProblem
+) -> tuple[tuple[Index, Index], tuple[Index, Index]]:
     """Rows and words that this problem adds: required words (N-gram-) and attributes (N-gram+)."""
     rows, columns = np.nonzero(stack.unmet & problem.unattached)
     minus = rows, problem.required[columns].astype(np.int64)
@@ -72,7 +74,7 @@ def named_words(stack: Stack, problem: Problem) -> tuple[tuple[Index, Index], tu
 
 def blocked_words(
     stack: Stack,
-    problem: Problem,
+    problem: SearchProblem,
     minus: Pairs,
     plus: Pairs,
 ) -> BoolArray:

@@ -18,7 +18,7 @@ from sightwords.rerank.chooser import sentence_text
 from sightwords.types import DetectedWord, RegionScores
 from sightwords.words.detector import Detector
 from sightwords.words.heatmap import best_region, spread
-from sightwords.words.place import places
+from sightwords.words.maps import word_maps
 
 MAP_SIDE_PX = 48
 
@@ -75,7 +75,7 @@ def _map(regions: RegionScores, place: int, size: tuple[int, int]) -> dict[str, 
     """Rows of bytes in base64, 255 at the map's own peak; `peak` is its best region's value."""
     if regions.corners is None:
         return {"map": None, "peak": None}
-    found = places(regions, [place])
+    found = word_maps(regions, [place])
     values = spread(found.maps[..., 0], found.corners, size)
     levels = np.round(255 * values / max(float(values.max()), 1e-30)).astype(np.uint8)
     peak = round(best_region(regions, place), 5)

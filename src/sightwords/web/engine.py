@@ -21,10 +21,9 @@ from PIL import Image
 
 from sightwords.batch.records import caption_record
 from sightwords.bundle import open_bundle
-from sightwords.errors import BundleError, SightwordsError
+from sightwords.errors import SightwordsError
 from sightwords.images import ImageLimits, decode_apart
-from sightwords.language.constraints import idle_wish, wished_words
-from sightwords.language.generate import Generator
+from sightwords.language.constraints import split_words, unknown_words_warning
 from sightwords.pipeline import Captioner, Trace, load
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize
@@ -32,8 +31,7 @@ from sightwords.types import DetectedWord, ImageRef, RegionScores
 from sightwords.web.detail import detail
 from sightwords.web.limits import Limits
 from sightwords.web.problems import BROKEN, Problem, problem_of
-from sightwords.words.detector import Detector, pool
-from sightwords.words.offered import Offer
+from sightwords.words.noisy_or import pool
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +66,13 @@ class Engine:
 
     def __init__(self, captioner: Captioner, dmsm: Dmsm | None, limits: Limits) -> None:
         """`dmsm` ranks sentences; without it that kind of job is refused."""
-        offer, generate = captioner.calibrate, captioner.generate
-        if not isinstance(offer, Offer) or not isinstance(generate, Generator):
-            raise BundleError("this captioner was put together by hand; load it from a bundle")
         self.captioner, self.dmsm, self.limits = captioner, dmsm, limits
-        self.detector: Detector = offer.detector
-        self._spoken = spoken = generate.model.vocabulary
+        self.detector = captioner.detector
+        self._spoken = spoken = captioner.generator.model.vocabulary
         # All photographs of a request have the same wishes, and so do those of a moved slider.
-        self._idle_wish = lru_cache(maxsize=64)(lambda words: idle_wish(words, spoken))
+        self._unknown_words_warning = lru_cache(maxsize=64)(
+            lambda words: unknown_words_warning(words, spoken)
+        )
         self._remembered: OrderedDict[bytes, RegionScores] = OrderedDict()
 
     @classmethod
@@ -133,10 +130,10 @@ class Engine:
                 return self._words(job, regions)
             if job.kind == "rank":
                 return self._rank(job, regions)
-            asked = self.captioner.asking(
+            asked = self.captioner.with_options(
                 require=job.require,
                 # The others are named in the answer: no client's spelling fills the log.
-                forbid=[word for word in wished_words(job.forbid) if word in self._spoken],
+                forbid=[word for word in split_words(job.forbid) if word in self._spoken],
                 min_precision=job.min_precision or 0.0,
             )
             trace = asked.from_regions(image, regions)
@@ -155,8 +152,8 @@ class Engine:
     def _caption(self, job: Job, trace: Trace) -> Document:
         caption = trace.caption
         said = {token for ranked in caption.n_best[:1] for token in ranked.hypothesis.tokens}
-        wanted = wished_words(job.require)
-        idle = self._idle_wish(wished_words(job.forbid))
+        wanted = split_words(job.require)
+        idle = self._unknown_words_warning(split_words(job.forbid))
         document = {
             "name": job.name,
             **caption_record(caption, n_best=job.n_best),

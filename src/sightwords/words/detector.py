@@ -41,8 +41,8 @@ from sightwords.words.artefact import (
     usual_whole_token,
 )
 from sightwords.words.calibration import Calibration, choose_words
-from sightwords.words.noisy_or import noisy_or, sigmoid
-from sightwords.words.place import places
+from sightwords.words.maps import word_maps
+from sightwords.words.noisy_or import pool, sigmoid
 
 
 class Detector:
@@ -179,7 +179,7 @@ class Detector:
     ) -> DetectedWords:
         boxes: Sequence[Box | None] = [None] * len(chosen)
         if regions.corners is not None and len(chosen):
-            boxes = places(regions, chosen).boxes()
+            boxes = word_maps(regions, chosen).boxes()
         words = (
             DetectedWord(
                 word=self.vocabulary.words[i],
@@ -191,21 +191,6 @@ class Detector:
             for i, box in zip(chosen, boxes, strict=True)
         )
         return DetectedWords(tuple(words), threshold)
-
-
-def pool(regions: RegionScores) -> WordScores:
-    """Eq. 1 and the raw score: regions -> the image.
-
-    >>> scores = pool(RegionScores(np.array([[[0.5]], [[0.2]]], dtype=np.float32)))
-    >>> scores.image_probs.round(3).tolist(), scores.raw_scores.tolist()
-    ([0.6000000238418579], [0.5])
-    """
-    flat = regions.region_probs.reshape(-1, regions.region_probs.shape[-1])
-    given = regions.image_probs
-    return WordScores(
-        image_probs=noisy_or(flat, axis=0) if given is None else given,
-        raw_scores=flat.max(axis=0),
-    )
 
 
 def _check_parts(detector: Detector) -> None:

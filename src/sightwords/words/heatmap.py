@@ -1,7 +1,7 @@
 """Figure 2: the response map of a word, drawn over the photograph.
 
 Input: the photograph, one word's map `(rows, columns)` and its cells' corners: the map of
-`words.place`, or the regions themselves. Output: a picture with the word, its numbers and a scale
+`words.maps`, or the regions themselves. Output: a picture with the word, its numbers and a scale
 below.
 
 A cell's value belongs to all of its window, mostly to the middle: each pixel is the mean of the
@@ -23,7 +23,7 @@ from sightwords.errors import InputError
 from sightwords.images import fit_size
 from sightwords.types import Box, DetectedWord, FloatArray, RegionScores
 from sightwords.words.boxes import region_is_inside
-from sightwords.words.place import places
+from sightwords.words.maps import word_maps
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -125,7 +125,7 @@ def word_heatmap(
     longer_side_px: int = LONGER_SIDE_PX,
 ) -> Image.Image:
     """The map of the word with this index, with the probability of its best region."""
-    place = places(regions, [index])
+    place = word_maps(regions, [index])
     return draw_heatmap(
         image,
         place.maps[..., 0],

@@ -24,8 +24,9 @@ from sightwords.train.rerank.mert_scores import Remembered
 from sightwords.train.rerank.mert_stages import Mask, Tuning, apply_ranker, shortlisted, tune_ranker
 from sightwords.train.rerank.run import images_of_nothing
 from sightwords.types import FloatArray
-from sightwords.words.detector import Detector, pool
-from sightwords.words.offered import Offer
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
+from sightwords.words.selection import WordSelector
 
 IMAGES = 24
 
@@ -112,7 +113,7 @@ def test_training_and_pipeline_choose_the_same(photographs: Path, tiny_bundle: P
     config = GenerationConfig(m_best=20, beam_width=10, maximum_length=5)
     generator = Generator.load(tiny_bundle / "language", config, backend="numpy")
     minimum = LanguageConfig().attribute_threshold
-    offer = Offer(detector, frozenset(generator.model.words), minimum)
+    offer = WordSelector(detector, frozenset(generator.model.words), minimum)
     stages = (
         Stage({"log_prob_per_word": 1.0, "word_log_prob": 0.7, "doubtful_log_prob": 0.3}),
         Stage({"grounded": 0.2, "consensus": 1.0, "covered_precision": 0.5}),

@@ -22,7 +22,8 @@ from sightwords.train.words.export import export_detector, parity, write_onnx  #
 from sightwords.train.words.network import WordNetwork  # noqa: E402
 from sightwords.train.words.quantise import quantise_detector  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
-from sightwords.words.detector import Detector, pool  # noqa: E402
+from sightwords.words.detector import Detector  # noqa: E402
+from sightwords.words.noisy_or import pool  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

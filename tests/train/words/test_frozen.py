@@ -20,7 +20,8 @@ from sightwords.train.words.frozen.graft import open_model, under_head, with_hea
 from sightwords.train.words.frozen.training import known_words, train_head, write_frozen
 from sightwords.types import Example, ImageRef
 from sightwords.words.artefact import DetectorSpec
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 
 pytestmark = pytest.mark.torch
 NEW = Vocabulary(("red", "blue"), (21, 20), 60)

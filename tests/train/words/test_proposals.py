@@ -29,7 +29,8 @@ from sightwords.train.words.boxes.proposals import (  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
 from sightwords.types import Box  # noqa: E402
 from sightwords.words.calibration_fit import fit_calibration  # noqa: E402
-from sightwords.words.detector import Detector, pool  # noqa: E402
+from sightwords.words.detector import Detector  # noqa: E402
+from sightwords.words.noisy_or import pool  # noqa: E402
 from sightwords.words.proposal_detector import ProposalDetector  # noqa: E402
 
 SIDE = 48

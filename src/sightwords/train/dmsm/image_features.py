@@ -22,7 +22,8 @@ from sightwords.files import DAMAGED_ZIP, atomic_path
 from sightwords.images import decode
 from sightwords.types import Example, FloatArray
 from sightwords.words.artefact import usual_whole_token
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -237,7 +237,7 @@ class Lists:
 def offered_words(probs: Floats, minimum_prob: float) -> npt.NDArray[np.bool_]:
     """Which words the language model is offered: likely ones, or the likeliest few.
 
-    As `words.offered.Offer` does; of equal ones those of lower id.
+    As `words.selection.WordSelector` does; of equal ones those of lower id.
 
     >>> offered_words(np.array([0.1, 0.5, 0.01, 0.02], dtype=np.float32), 0.15).tolist()
     [True, True, False, True]

@@ -52,7 +52,8 @@ from sightwords.train.rerank.mert_stages import (
     with_values,
 )
 from sightwords.types import Example, FloatArray
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 
 log = logging.getLogger(__name__)
 Progress = Callable[[str, int], None]

@@ -20,7 +20,8 @@ from sightwords.train.words.labels import CAPTIONS
 from sightwords.types import Example, FloatArray
 from sightwords.words.calibration import Calibration
 from sightwords.words.calibration_fit import Method, fit_calibration
-from sightwords.words.detector import Detector, pool
+from sightwords.words.detector import Detector
+from sightwords.words.noisy_or import pool
 from sightwords.words.proposal_detector import ProposalDetector, Source
 
 log = logging.getLogger(__name__)

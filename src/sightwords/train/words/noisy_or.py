@@ -1,4 +1,4 @@
-"""Eq. 1 in torch, for training: the twin of `words/noisy_or.py`, held to it by a parity test.
+"""Eq. 1 in torch, for training: the same equation as `words/noisy_or.py`, from logits.
 
 Input: logits of regions, `(..., rows, columns, V)`, of any precision; all sums are float32 (or
 float64 for float64 input), so a bfloat16 network may feed it. Output: `(..., V)`, or the loss.
@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from sightwords.words.noisy_or import MAP_AXES, SMALL, Axis
+from sightwords.words.noisy_or import MAP_AXES, Axis
 
 AUTHORS_SCALE = 20.0
 """The authors' weight of the loss."""
+SMALL = 1e-6
+"""Below this sum of p_j, P is the sum itself to within float32's rounding (P = sum - O(sum^2))."""
 
 
 def log_miss(region_logits: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:

@@ -1,4 +1,4 @@
-"""Two more outputs of a ViT's network, from which `words.place` tells where a word is.
+"""Two more outputs of a ViT's network, from which `words.maps` tells where a word is.
 
     network.onnx -> the same network, with patch_logits (B, n, n, V) and attention (B, n, n)
 

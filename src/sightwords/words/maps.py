@@ -35,7 +35,7 @@ PATCH_FRACTION = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class WordMaps:
     """Maps of some words, with all that is read off them."""
 
     maps: FloatArray
@@ -54,14 +54,14 @@ class Places:
         return word_boxes(self.maps, self.corners, fraction=self.fraction)
 
 
-def places(regions: RegionScores, chosen: Sequence[int]) -> Places:
+def word_maps(regions: RegionScores, chosen: Sequence[int]) -> WordMaps:
     """Maps of the words with these places in the vocabulary, in that order."""
     if regions.corners is None:
         raise InputError("these region scores have no corners; take them from a Detector")
     if regions.patches is None:
-        return Places(regions.region_probs[..., list(chosen)], regions.corners)
+        return WordMaps(regions.region_probs[..., list(chosen)], regions.corners)
     maps = patch_maps(regions.patches, chosen)
-    return Places(maps, regions.patches.corners, PATCH_FRACTION)
+    return WordMaps(maps, regions.patches.corners, PATCH_FRACTION)
 
 
 def patch_maps(patches: Patches, chosen: Sequence[int]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Places: maps of patches worked out by hand; what they may and may not change."""
+"""WordMaps: maps of patches worked out by hand; what they may and may not change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sightwords.errors import InputError
 from sightwords.images import patch_regions, region_boxes
 from sightwords.types import FloatArray, Patches, RegionScores
-from sightwords.words.detector import pool
 from sightwords.words.heatmap import best_region
-from sightwords.words.place import patch_maps, places
+from sightwords.words.maps import patch_maps, word_maps
+from sightwords.words.noisy_or import pool
 
 SIDE = 16
 CORNERS = region_boxes(SIDE, SIDE, window=1, stride=1, canvas=SIDE).corners.astype(np.float32)
@@ -43,7 +43,7 @@ def _seen(logits: FloatArray, attention: FloatArray | None = None) -> RegionScor
 def test_one_patch_is_no_place() -> None:
     logits = _blobs((4, 4, 1.0))
     logits[12, 12] = 3  # alone: .95 x 36 / 256 of itself, against .73 of nearly all of a blob
-    x, y = places(_seen(logits), [0]).points()[0]
+    x, y = word_maps(_seen(logits), [0]).points()[0]
     assert (x, y) == pytest.approx((4.5 / 16, 4.5 / 16))
 
 
@@ -51,8 +51,8 @@ def test_a_thing_is_where_it_is_looked_at() -> None:
     logits = _blobs((4, 4, 2.0), (11, 11, 1.5))
     attention = np.full((SIDE, SIDE), 0.001, dtype=np.float32)
     attention[10:13, 10:13] = 0.05
-    assert tuple(places(_seen(logits), [0]).points()[0]) == pytest.approx((4.5 / 16, 4.5 / 16))
-    looked = places(_seen(logits, attention), [0]).points()[0]
+    assert tuple(word_maps(_seen(logits), [0]).points()[0]) == pytest.approx((4.5 / 16, 4.5 / 16))
+    looked = word_maps(_seen(logits, attention), [0]).points()[0]
     assert tuple(looked) == pytest.approx((11.5 / 16, 11.5 / 16))
 
 
@@ -89,16 +89,16 @@ def test_probabilities_are_those_of_the_regions() -> None:
 
 def test_without_patches_the_regions_tell() -> None:
     seen = replace(_seen(_blobs((11, 3, 2.0))), patches=None)
-    found = places(seen, [0])
+    found = word_maps(seen, [0])
     assert found.maps.shape == (12, 12, 1)
     # nine windows of 5 x 5 patches hold all of it: the first, rows 8 to 12 and columns 0 to 4
     assert tuple(found.points()[0]) == pytest.approx((2.5 / 16, 10.5 / 16))
     with pytest.raises(InputError, match="no corners"):
-        places(RegionScores(seen.region_probs), [0])
+        word_maps(RegionScores(seen.region_probs), [0])
 
 
 def test_a_box_holds_the_thing_and_at_most_a_patch_more() -> None:
-    box = places(_seen(_blobs((4, 9, 2.0))), [0]).boxes()[0]
+    box = word_maps(_seen(_blobs((4, 9, 2.0))), [0]).boxes()[0]
     assert 2 / 16 <= box.y0 <= 3 / 16 < 6 / 16 <= box.y1 <= 7 / 16
     assert 7 / 16 <= box.x0 <= 8 / 16 < 11 / 16 <= box.x1 <= 12 / 16
 
@@ -111,7 +111,7 @@ def test_padding_is_no_place() -> None:
     logits = _blobs((4, 4, 1.0), (13, 13, 9.0))
     patches = Patches(logits, attention, cells.corners.astype(np.float32))
     seen = RegionScores(np.zeros((12, 12, 1), np.float32), REGIONS, patches=patches)
-    assert tuple(places(seen, [0]).points()[0]) == pytest.approx((4.5 / 16, 4.5 / 8))
+    assert tuple(word_maps(seen, [0]).points()[0]) == pytest.approx((4.5 / 16, 4.5 / 8))
     # nor is what the network looks at there of any weight for the rest
     attention[2:7, 2:7] = 0.01
     looked = patch_maps(patches, [0])
