@@ -42,8 +42,9 @@ from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
 from sightwords.train.dmsm.export import save_dmsm
 from sightwords.train.dmsm.image_features import ImageFeatures, describe_images, merged
 from sightwords.train.dmsm.network import DmsmNetwork
-from sightwords.train.dmsm.training import DmsmReport, train_dmsm
+from sightwords.train.dmsm.training import train_dmsm
 from sightwords.train.dmsm.vectors import evaluate_network, list_agreement
+from sightwords.train.fit import StepReport
 from sightwords.train.rerank.list_metrics import measure, references_of
 from sightwords.train.rerank.lists import Lists, joined
 from sightwords.train.words.run import load_weights, new_network
@@ -169,10 +170,10 @@ def measured(
     return lists, measure(lists, references, processes=available_cores()).cider
 
 
-def _say(report: DmsmReport) -> None:
+def _say(report: StepReport) -> None:
     print(
         f"  {report.step}/{report.steps} loss {report.loss:.3f} "
-        f"{report.captions_per_second:.0f} captions/s",
+        f"{report.examples_per_second:.0f} captions/s",
         flush=True,
     )
 

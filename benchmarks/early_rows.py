@@ -68,7 +68,7 @@ from sightwords.train.language.run import LanguageSources, train_language
 from sightwords.train.words.backbones import build_backbone
 from sightwords.train.words.backbones.base import Backbone, tiles
 from sightwords.train.words.boxes.network import pool_boxes
-from sightwords.train.words.boxes.proposals import boxes_of
+from sightwords.train.words.boxes.training import boxes_of
 from sightwords.train.words.frozen.features import RegionTable
 from sightwords.train.words.frozen.training import train_head
 from sightwords.types import Box, Example

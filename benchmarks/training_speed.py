@@ -57,8 +57,8 @@ from sightwords.train.data.image_table import ImageTable, build_table
 from sightwords.train.data.shard_index import shard_index
 from sightwords.train.data.stream import Lanes, ShardStream
 from sightwords.train.words.labels import caption_targets
-from sightwords.train.words.loop import TrainingLoop
 from sightwords.train.words.run import new_network, stored_px
+from sightwords.train.words.training import WordsFit
 from sightwords.types import Example
 
 WORDS = Path(__file__).parent.parent / "src/sightwords/default_bundle/words/vocabulary.json"
@@ -121,7 +121,7 @@ def measured(
     steps: dict[str, dict[str, float]] = {}
     consumed = args.consumed
     if consumed is None:
-        loop = TrainingLoop(
+        loop = WordsFit(
             network, table, targets, config, device=args.device, compile_network=args.compile
         )
         steps = step_speeds(args, loop, table, targets, lanes)
@@ -161,7 +161,7 @@ def stream_lanes(
 
 def step_speeds(
     args: argparse.Namespace,
-    loop: TrainingLoop,
+    loop: WordsFit,
     table: ImageTable,
     targets: Any,
     lanes: dict[str, Lanes],
@@ -191,15 +191,15 @@ def step_speeds(
     for name, rows in sources.items():
         loop.rows, loop.step = rows, 0
         loop.order = (
-            Onwards(len(table), loop.batch_size)
+            Onwards(len(table), loop.plan.batch_size)
             if isinstance(rows, ShardStream)
-            else Order(len(table), loop.batch_size, 0)
+            else Order(len(table), loop.plan.batch_size, 0)
         )
-        warm_up = (2 * len(table) // loop.batch_size) if "kept" in name else WARM_UP
+        warm_up = (2 * len(table) // loop.plan.batch_size) if "kept" in name else WARM_UP
         seconds = seconds_a_step(loop, args.seconds, warm_up)
         best = found.get("on the device", {}).get("seconds_a_step", seconds)
         wait = max(0.0, 1 - best / seconds)
-        speed = loop.batch_size / seconds
+        speed = loop.plan.batch_size / seconds
         found[name] = {"images_per_second": speed, "seconds_a_step": seconds, "wait": wait}
         print(f"| {name} | {speed:,.0f} | {1e3 * seconds:.1f} | {100 * wait:.1f} % |", flush=True)
         if name == "on the device" and device.type == "cuda":
@@ -211,7 +211,7 @@ def step_speeds(
     return found
 
 
-def computed_seconds(loop: TrainingLoop, steps: int = 8) -> float:
+def computed_seconds(loop: WordsFit, steps: int = 8) -> float:
     """How long kernels run in a step, as the profiler counts it."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -235,7 +235,7 @@ class Pageable(Rows):
         return pixels, self.content[index], self.targets[index]
 
 
-def seconds_a_step(loop: TrainingLoop, seconds: float, warm_up: int = WARM_UP) -> float:
+def seconds_a_step(loop: WordsFit, seconds: float, warm_up: int = WARM_UP) -> float:
     """The mean, after a few steps that compile and fill buffers."""
     for _ in range(warm_up):
         loop.advance()

@@ -57,12 +57,12 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.augment import network_input
 from sightwords.train.data.image_table import ImageTable, gathered
+from sightwords.train.fit import StepReport, precision
 from sightwords.train.words.labels import caption_targets
-from sightwords.train.words.loop import precision
 from sightwords.train.words.network import WordNetwork
 from sightwords.train.words.noisy_or import image_prob
 from sightwords.train.words.run import load_weights, new_network, save_weights
-from sightwords.train.words.training import StepReport, train_words
+from sightwords.train.words.training import train_words
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 CLASSIFICATION: dict[str, Any] = {"pooling": "whole_image", "initial_bias": -4.0}
@@ -381,7 +381,7 @@ def say(report: StepReport) -> None:
     if report.step % 200 == 0 or report.step in (20, report.steps):
         print(
             f"  {report.step}/{report.steps} loss {report.loss:.4f} "
-            f"{report.images_per_second:.0f} images/s, {report.seconds_left:.0f} s left",
+            f"{report.examples_per_second:.0f} images/s, {report.seconds_left:.0f} s left",
             flush=True,
         )
 

@@ -40,13 +40,14 @@ from sightwords.corpus.splits import half_by_hash, hold_out
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.data.image_table import ImageTable, gathered
+from sightwords.train.fit import StepReport
 from sightwords.train.words.export import export_detector
 from sightwords.train.words.labels import caption_targets, unknown_where_few
 from sightwords.train.words.network import WordNetwork
 from sightwords.train.words.run import load_weights, new_network, save_weights
 from sightwords.train.words.teacher import Teachers, average_weights
-from sightwords.train.words.training import StepReport, score_images, train_words
-from sightwords.train.words.validation import validate
+from sightwords.train.words.training import train_words
+from sightwords.train.words.validation import score_images, validate
 from sightwords.types import FloatArray
 
 TOP = 40
@@ -230,7 +231,7 @@ def _say(report: StepReport) -> None:
     if report.step % 500 == 0 or report.step == report.steps:
         print(
             f"  {report.step}/{report.steps} loss {report.loss:.4f} "
-            f"{report.images_per_second:.0f} images/s",
+            f"{report.examples_per_second:.0f} images/s",
             flush=True,
         )
 

@@ -27,8 +27,8 @@ from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.data.image_table import INDEX_NAME, build_table, open_table
+from sightwords.train.fit import StepReport
 from sightwords.train.words.run import fit_detector, save_weights
-from sightwords.train.words.training import StepReport
 from sightwords.train.words.validation import validate
 from sightwords.types import Example
 
@@ -113,7 +113,7 @@ def _say(report: StepReport) -> None:
     if report.step % 500 == 0 or report.step == report.steps:
         print(
             f"  {report.step}/{report.steps} loss {report.loss:.4f} "
-            f"{report.images_per_second:.0f} images/s",
+            f"{report.examples_per_second:.0f} images/s",
             flush=True,
         )
 

@@ -148,14 +148,14 @@ def test_a_batch_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tiny_net")
 def test_four_times_32_is_128(squares: Any) -> None:
     """The loss and the weights of gradient accumulation, on one process."""
-    from sightwords.train.words.loop import TrainingLoop
     from sightwords.train.words.run import new_network
+    from sightwords.train.words.training import WordsFit
 
     made, found = squares(256), {}
     for accumulate in (1, 4):
         config = replace(LIVELY, batch_size=128, accumulate=accumulate)
         network = new_network(config, 4, weights=None, size_px=48)
-        loop = TrainingLoop(network, made.table(), made.targets(), config, device="cpu")
+        loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
         found[accumulate] = [float(loop.advance()) for _ in range(4)], network.head.weight
     np.testing.assert_allclose(found[4][0], found[1][0], rtol=LOSS)
     torch.testing.assert_close(found[4][1], found[1][1], atol=WEIGHT, rtol=0)
@@ -164,14 +164,14 @@ def test_four_times_32_is_128(squares: Any) -> None:
 @pytest.mark.usefixtures("tiny_net")
 def test_bfloat16_is_a_setting(squares: Any) -> None:
     """Its losses are near those of float32, and not the same."""
-    from sightwords.train.words.loop import TrainingLoop
     from sightwords.train.words.run import new_network
+    from sightwords.train.words.training import WordsFit
 
     made, losses = squares(40), []
     for precision in ("auto", "float32", "bfloat16"):
         config = replace(LIVELY, precision=precision)
         network = new_network(config, 4, weights=None, size_px=48)
-        loop = TrainingLoop(network, made.table(), made.targets(), config, device="cpu")
+        loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
         losses.append([float(loop.advance()) for _ in range(4)])
         assert network.head.weight.dtype == torch.float32
     assert losses[0] == losses[1] != losses[2]

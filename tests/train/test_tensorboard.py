@@ -8,8 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from sightwords.train.tensorboard import tensorboard_progress
-from sightwords.train.words.training import StepReport
+from sightwords.train.fit import StepReport, tensorboard_progress
 
 pytestmark = pytest.mark.torch
 
@@ -22,7 +21,7 @@ def test_reports_read_back(tmp_path: Path) -> None:
 
     write = tensorboard_progress(tmp_path)
     for step, loss in ((20, 3.5), (40, 2.25)):
-        write(StepReport(step, 100, loss, 1e-4, 500.0, 9.0))
+        write(StepReport(step, 100, 1, loss, 1e-4, 500.0, 3.0, 9.0))
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     found = [(event.step, event.value) for event in events.Scalars("words/loss")]

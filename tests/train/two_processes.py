@@ -23,11 +23,11 @@ from sightwords.settings import load_toml
 from sightwords.train.data.shard_index import shard_index
 from sightwords.train.data.stream import Lanes, ShardStream
 from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
-from sightwords.train.dmsm.training import DmsmReport, train_dmsm
+from sightwords.train.dmsm.training import train_dmsm
+from sightwords.train.fit import StepReport
 from sightwords.train.processes import process_group, rank_and_world
-from sightwords.train.words.loop import TrainingLoop
 from sightwords.train.words.run import new_network
-from sightwords.train.words.training import CHECKPOINT_NAME, StepReport, train_words
+from sightwords.train.words.training import CHECKPOINT_NAME, WordsFit, train_words
 
 HERE = Path(__file__).parent
 SIDE = 48
@@ -86,7 +86,7 @@ def begun(folder: Path, out: Path) -> tuple[Any, list[float]]:
     config = words_config(folder)
     made = neighbour("conftest").Squares(40)
     network = new_network(config, 4, weights=None, size_px=SIDE)
-    loop = TrainingLoop(network, made.table(), made.targets(), config, device="cpu")
+    loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
     losses = [float(loop.advance()) for _ in range(STOP_AT)]
     if rank_and_world()[0] == 0:
         out.mkdir()
@@ -128,7 +128,7 @@ def similarity(**changes: Any) -> Callable[[Path, Path], tuple[Any, list[float]]
         )  # fmt: skip
         losses: list[float] = []
 
-        def note(report: DmsmReport) -> None:
+        def note(report: StepReport) -> None:
             losses.append(report.loss)
 
         network = train_dmsm(coloured(config), config, progress=note, report_every=1)
@@ -141,7 +141,7 @@ def coloured(config: DmsmConfig) -> DmsmData:
     """Sixty images, mirrored ones too, with lists where the settings want some."""
     import numpy as np
 
-    tests = neighbour("test_dmsm")
+    tests = neighbour("dmsm/test_training")
     features, captions = tests._coloured()
     features = replace(features, mirrored=features.features[:, ::-1].copy())
     data = dmsm_data(features, captions, config)
@@ -170,7 +170,7 @@ def killed(folder: Path, out: Path, *, at: int) -> tuple[Any, list[float]]:
     config = words_config(folder)
     made = neighbour("conftest").Squares(40)
     network = new_network(config, 4, weights=None, size_px=SIDE)
-    loop = TrainingLoop(network, made.table(), made.targets(), config, device="cpu")
+    loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
     path = out / CHECKPOINT_NAME
     if path.exists():
         loop.restore(path)

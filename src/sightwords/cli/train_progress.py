@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from sightwords.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from sightwords.train.dmsm.training import DmsmReport
-    from sightwords.train.words.training import Progress, StepReport
+    from sightwords.train.fit import Progress, StepReport
 
 QUIET_SECONDS = 30.0
 """Between lines of progress where stderr is not a terminal."""
@@ -34,11 +33,11 @@ class Talk:
         """A step of the training."""
         self._say(
             f"step {report.step:,}/{report.steps:,}, loss {report.loss:.4f}, "
-            f"{report.images_per_second:.0f} images/s, {clock(report.seconds_left)} left",
+            f"{report.examples_per_second:.0f} images/s, {clock(report.seconds_left)} left",
             last=report.step == report.steps,
         )
 
-    def captions(self, report: DmsmReport) -> None:
+    def captions(self, report: StepReport) -> None:
         """A step of the similarity model's training."""
         self._say(
             f"step {report.step:,}/{report.steps:,}, loss {report.loss:.3f}",
@@ -87,7 +86,7 @@ def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
     """What training reports to: the talk, and TensorBoard's files if asked."""
     if tensorboard is None:
         return talk.step
-    from sightwords.train.tensorboard import tensorboard_progress
+    from sightwords.train.fit import tensorboard_progress
 
     write = tensorboard_progress(tensorboard)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sightwords.files import atomic_path, write_text
+from sightwords.words.artefact import sha256_of
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,22 @@ def sums_of(folder: Path, names: Iterable[str] | None = None) -> Sums:
     if names is None:
         names = (f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file())
     return {name: _sum_of(folder / name) for name in sorted(names)}
+
+
+def weights_sum(weights: str | None) -> str:
+    """A sum over pretrained weights, a file or a folder of files; a name stands for itself.
+
+    >>> weights_sum(None), weights_sum("owner/model")
+    ('', 'owner/model')
+    """
+    if weights is None or not Path(weights).exists():
+        return weights or ""
+    path = Path(weights)
+    if path.is_file():
+        return sha256_of(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = (f"{sha256_of(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def damage(folder: Path, sums: Sums) -> str | None:

@@ -15,8 +15,8 @@ from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import CorpusError  # noqa: E402
 from sightwords.train.data.batches import Order, Rows  # noqa: E402
 from sightwords.train.data.prefetch import Ahead  # noqa: E402
-from sightwords.train.words.loop import TrainingLoop  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
+from sightwords.train.words.training import WordsFit  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -117,7 +117,7 @@ def test_a_loop_expects_what_it_takes(
     made = squares(40)
     config = replace(toy_config, batch_size=8, accumulate=accumulate)
     network = new_network(config, 4, weights=None, size_px=48)
-    loop = TrainingLoop(network, made.table(), made.targets(), config, device="cpu")
+    loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
     taken: list[bool] = []
 
     class Watched(Ahead[bytes]):

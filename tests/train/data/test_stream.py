@@ -28,9 +28,10 @@ from sightwords.train.data import stream as streams  # noqa: E402
 from sightwords.train.data.batch_workers import SLOTS  # noqa: E402
 from sightwords.train.data.shard_index import shard_index  # noqa: E402
 from sightwords.train.data.stream import Lanes, ShardStream  # noqa: E402
+from sightwords.train.fit import StepReport  # noqa: E402
 from sightwords.train.words.labels import caption_targets  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
-from sightwords.train.words.training import StepReport, train_words  # noqa: E402
+from sightwords.train.words.training import train_words  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -20,7 +20,7 @@ from sightwords.train.dmsm.image_features import (
 )
 from sightwords.train.words.export import export_detector
 from sightwords.train.words.run import fit_detector
-from sightwords.train.words.training import score_images
+from sightwords.train.words.validation import score_images
 from sightwords.types import Example, ImageRef
 from sightwords.words.detector import Detector
 

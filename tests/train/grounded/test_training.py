@@ -26,8 +26,7 @@ from sightwords.train.grounded.data import (  # noqa: E402
 )
 from sightwords.train.grounded.export import new_grounded  # noqa: E402
 from sightwords.train.grounded.lists import scored_lists  # noqa: E402
-from sightwords.train.grounded.ranking import rank, score_lists  # noqa: E402
-from sightwords.train.grounded.risk import (  # noqa: E402
+from sightwords.train.grounded.loss import (  # noqa: E402
     caption_loss,
     expected_loss,
     listwise_loss,
@@ -35,6 +34,7 @@ from sightwords.train.grounded.risk import (  # noqa: E402
     sample_hypotheses,
     sentence_scores,
 )
+from sightwords.train.grounded.ranking import rank, score_lists  # noqa: E402
 from sightwords.train.grounded.run import fit_grounded  # noqa: E402
 from sightwords.train.grounded.training import train_captions, train_lists  # noqa: E402
 from sightwords.train.rerank.lists import Lists, starts_of  # noqa: E402
@@ -272,12 +272,11 @@ def _trained(tmp_path: Path | None = None, seconds: float = float("inf"), **chan
     config = replace(CONFIG, **changes)
     images = _images()
     captions = _captions(images)
-    checkpoint = tmp_path / "state.pt" if tmp_path else None
     return train_captions(
         new_grounded(config, VOCABULARY, (2, 4)),
         images,
         captions,
-        checkpoint=checkpoint,
+        folder=tmp_path,
         budget_seconds=seconds,
     )
 
@@ -295,7 +294,7 @@ def test_a_seed_gives_the_same_weights_every_time() -> None:
 def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
     images = _images()
     captions = _captions(images)
-    path = tmp_path / "state.pt"
+    path = tmp_path / "captions.checkpoint"
 
     class KilledError(Exception):
         pass
@@ -306,10 +305,12 @@ def test_a_resumed_run_ends_like_an_unbroken_one(tmp_path: Path) -> None:
 
     network = new_grounded(CONFIG, VOCABULARY, (2, 4))
     with pytest.raises(KilledError):
-        train_captions(network, images, captions, checkpoint=path, on_epoch=kill)
+        train_captions(
+            network, images, captions, folder=tmp_path, checkpoint_seconds=0.0, on_epoch=kill
+        )
     assert path.exists()
     assert _same(_trained(tmp_path), _trained())
-    with pytest.raises(ConfigError, match="is of a run with other settings"):
+    with pytest.raises(ConfigError, match=r"captions\.checkpoint"):
         _trained(tmp_path, dropout=0.2)
 
 
@@ -317,7 +318,7 @@ def test_a_resumed_run_has_the_budget_that_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = count()
-    monkeypatch.setattr("sightwords.train.grounded.loop.perf_counter", lambda: next(clock) / 100)
+    monkeypatch.setattr("sightwords.train.fit.perf_counter", lambda: next(clock) / 100)
     config = replace(CONFIG, epochs=1_000_000, batch_size=1)  # several steps an epoch
     images = _images()
     captions = _captions(images)
@@ -326,7 +327,7 @@ def test_a_resumed_run_has_the_budget_that_is_left(
     def train() -> Any:
         return train_captions(
             new_grounded(config, VOCABULARY, (2, 4)), images, captions, budget_seconds=1.0,
-            checkpoint=tmp_path / "state.pt", on_epoch=lambda report, _: reports.append(report),
+            folder=tmp_path, on_epoch=lambda report, _: reports.append(report),
         )  # fmt: skip
 
     finished = train()

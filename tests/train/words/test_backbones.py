@@ -14,7 +14,7 @@ from sightwords.errors import ConfigError  # noqa: E402
 from sightwords.train.words.backbones import build_backbone, convnets  # noqa: E402
 from sightwords.train.words.backbones.convnets import AlexNet, Vgg16  # noqa: E402
 from sightwords.train.words.network import WordNetwork  # noqa: E402
-from sightwords.train.words.schedule import parameter_groups  # noqa: E402
+from sightwords.train.words.training import layer_groups  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -91,7 +91,7 @@ class TestThePapersNetworks:
         blocks = ("0", "3") if kind is AlexNet else ("0", "2", "5", "7")
         ends = ("weight", "bias")
         assert frozen == {f"backbone.features.{b}.{end}" for b in blocks for end in ends}
-        groups = list(parameter_groups(network, WordsConfig()))
+        groups = list(layer_groups(network, WordsConfig()))
         assert [round(g["lr"] / 1.5625e-5) for g in groups] == [1, 2, 1, 2, 10, 20]
         assert [g["weight_decay"] for g in groups] == [5e-4, 0] * 3
         assert sum(len(g["params"]) for g in groups) + len(frozen) == len([*network.parameters()])

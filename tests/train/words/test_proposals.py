@@ -16,11 +16,11 @@ from sightwords.config import Config, WordsConfig  # noqa: E402
 from sightwords.errors import BundleError, ConfigError, InputError  # noqa: E402
 from sightwords.train.data.augment import network_input  # noqa: E402
 from sightwords.train.words.backbones import BACKBONES, build_backbone  # noqa: E402
+from sightwords.train.words.boxes.export import export_boxes  # noqa: E402
 from sightwords.train.words.boxes.network import BoxNetwork, pool_boxes  # noqa: E402
-from sightwords.train.words.boxes.proposals import (  # noqa: E402
-    BoxLoop,
+from sightwords.train.words.boxes.training import (  # noqa: E402
+    BoxesFit,
     boxes_of,
-    export_boxes,
     new_box_network,
     on_canvas,
     score_boxes,
@@ -208,7 +208,7 @@ def test_a_killed_run_ends_as_an_unbroken_one(
     unbroken = new_box_network(short, 4, weights=None, size_px=SIDE)
     train_boxes(unbroken, data.table(), boxes, data.targets(), short)
     network = new_box_network(short, 4, weights=None, size_px=SIDE)
-    loop = BoxLoop(network, data.table(), boxes, data.targets(), short, device="cpu")
+    loop = BoxesFit(network, data.table(), boxes, data.targets(), short, device="cpu")
     for _ in range(3):
         loop.advance()
     loop.save(tmp_path / "checkpoint.pt")
@@ -216,7 +216,7 @@ def test_a_killed_run_ends_as_an_unbroken_one(
     train_boxes(again, data.table(), boxes, data.targets(), short, folder=tmp_path)
     for name, value in unbroken.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
-    with pytest.raises(ConfigError, match="is of a run with other"):  # other boxes, another run
+    with pytest.raises(ConfigError, match="boxes"):  # other boxes, another run
         train_boxes(again, data.table(), boxes[:, ::-1].copy(), data.targets(), short,
                     folder=tmp_path)  # fmt: skip
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.train.words.network import WordNetwork  # noqa: E402
-from sightwords.train.words.schedule import parameter_groups, rate_factor  # noqa: E402
+from sightwords.train.words.training import layer_groups, rate_factor  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -34,7 +34,7 @@ def test_warm_up_then_half_a_cosine() -> None:
 
 def test_the_head_learns_faster_and_biases_twice_as_fast_under_sgd(tiny_net: Any) -> None:
     network = WordNetwork(tiny_net(), 5)
-    groups = list(parameter_groups(network, WordsConfig()))
+    groups = list(layer_groups(network, WordsConfig()))
     base = 1.5625e-5
     found = [(len(g["params"]), g["lr"] / base, g["weight_decay"]) for g in groups]
     assert found == [
@@ -55,5 +55,5 @@ def test_rates_fall_by_layer(tiny_net: Any) -> None:
     config = replace(
         WordsConfig(), optimizer="adamw", layer_decay=0.5, learning_rate=1.0, head_rate=3.0
     )
-    groups = list(parameter_groups(WordNetwork(Deep(), 5), config))
+    groups = list(layer_groups(WordNetwork(Deep(), 5), config))
     assert [g["lr"] for g in groups] == [0.5, 1.0, 3.0, 3.0]

@@ -16,7 +16,8 @@ from sightwords.train.data.image_table import gathered  # noqa: E402
 from sightwords.train.words.labels import unknown_where_few  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
 from sightwords.train.words.teacher import Teachers, average_weights, mixed  # noqa: E402
-from sightwords.train.words.training import score_images, train_words  # noqa: E402
+from sightwords.train.words.training import train_words  # noqa: E402
+from sightwords.train.words.validation import score_images  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("tiny_net")]
 
@@ -43,7 +44,7 @@ def test_unknown_targets_need_a_teacher(squares: Any, toy_config: WordsConfig) -
     made = squares(20)
     targets = made.targets()
     targets[3, 1] = np.nan
-    with pytest.raises(InputError, match=r"unknown \(NaN\) and nobody fills them in"):
+    with pytest.raises(InputError, match="NaN"):
         train_words(_new(toy_config), made.table(), targets, toy_config)
 
 

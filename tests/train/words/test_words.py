@@ -14,18 +14,13 @@ torch = pytest.importorskip("torch")
 
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError, InputError  # noqa: E402
-from sightwords.train.checkpoint import weights_sum  # noqa: E402
+from sightwords.train.fit import StepReport  # noqa: E402
+from sightwords.train.integrity import weights_sum  # noqa: E402
 from sightwords.train.processes import wrapped  # noqa: E402
-from sightwords.train.words import loop as loops  # noqa: E402
 from sightwords.train.words.labels import caption_targets  # noqa: E402
 from sightwords.train.words.run import load_weights, new_network, save_weights  # noqa: E402
-from sightwords.train.words.training import (  # noqa: E402
-    CHECKPOINT_NAME,
-    StepReport,
-    score_images,
-    train_words,
-)
-from sightwords.train.words.validation import validate  # noqa: E402
+from sightwords.train.words.training import CHECKPOINT_NAME, train_words  # noqa: E402
+from sightwords.train.words.validation import score_images, validate  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -156,7 +151,9 @@ def test_a_gpu_that_is_told_once_learns_the_same(
 
     with_graphs = losses()
     plain = partial(wrapped, graphs=False)
-    monkeypatch.setattr(loops, "wrapped", lambda network, graphs, **rest: plain(network, **rest))
+    monkeypatch.setattr(
+        "sightwords.train.fit.wrapped", lambda network, graphs, **rest: plain(network, **rest)
+    )
     np.testing.assert_allclose(with_graphs, losses(), rtol=1e-3)
     assert len(with_graphs) == 24
 
@@ -179,7 +176,7 @@ def test_a_checkpoint_of_another_run_is_refused(
 ) -> None:
     _train(lively, squares(40), folder=tmp_path)
     for config, made in ((replace(lively, seed=1), squares(40)), (lively, squares(40, seed=2))):
-        with pytest.raises(ConfigError, match=rf"{CHECKPOINT_NAME}: is of a run with other"):
+        with pytest.raises(ConfigError, match=CHECKPOINT_NAME):
             _train(config, made, folder=tmp_path)
 
 
@@ -196,7 +193,7 @@ def test_a_checkpoint_from_other_pretrained_weights_is_refused(
 
     train(b"one")
     train(b"one")
-    with pytest.raises(ConfigError, match="began from other pretrained weights"):
+    with pytest.raises(ConfigError, match="pretrained weights"):
         train(b"another")
 
 

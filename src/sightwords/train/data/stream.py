@@ -166,7 +166,7 @@ class Lanes:
 
 
 class ShardStream:
-    """What `TrainingLoop` takes in place of a table: the batches of `Lanes`, on the device."""
+    """What `WordsFit` takes in place of a table: the batches of `Lanes`, on the device."""
 
     def __init__(self, lanes: Lanes, *, device: str = "cpu", workers: int | None = None) -> None:
         """`workers` are processes that decode; 0: this one does, and nothing is made ahead."""

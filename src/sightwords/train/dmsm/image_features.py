@@ -154,7 +154,7 @@ def describe_images(
     import torch
 
     from sightwords.train.data.augment import network_input
-    from sightwords.train.words.loop import precision
+    from sightwords.train.fit import precision
     from sightwords.train.words.noisy_or import image_prob
 
     network.eval().to(device)

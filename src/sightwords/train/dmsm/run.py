@@ -18,8 +18,9 @@ from sightwords.train.data.sources import source_key
 from sightwords.train.dmsm.data import dmsm_data
 from sightwords.train.dmsm.export import WEIGHTS_NAME, DmsmExport, export_dmsm, save_dmsm
 from sightwords.train.dmsm.image_features import ImageFeatures, detector_features, merged
-from sightwords.train.dmsm.training import Progress, train_dmsm
+from sightwords.train.dmsm.training import train_dmsm
 from sightwords.train.dmsm.vectors import evaluate_network
+from sightwords.train.fit import Progress
 from sightwords.train.integrity import is_whole, summed_path
 from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.words.detector import Detector

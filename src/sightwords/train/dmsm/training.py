@@ -1,20 +1,14 @@
 """Training the DMSM (section 5.1): image features and captions -> two networks.
 
 All data lies on the device; an epoch over 230,000 captions takes about a second on a large GPU.
-Every step draws its order, negatives and dropout from (seed, step) alone, so that a run killed and
-resumed ends with the weights of an unbroken one. Under torchrun each process encodes its share of
-every batch; the vectors of all meet in a loss that each of them computes whole.
+Under torchrun each process encodes its share of every batch; the vectors of all processes meet in a
+loss that each of them computes whole.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,41 +18,23 @@ from torch import Tensor
 from sightwords.config import DmsmConfig
 from sightwords.errors import InputError
 from sightwords.settings import to_toml
-from sightwords.train.checkpoint import load_checkpoint, save_checkpoint
 from sightwords.train.data.batches import Order
-from sightwords.train.data.sampler import draws_for, rand_rows
+from sightwords.train.data.sampler import rand_rows
 from sightwords.train.dmsm.data import DmsmData
 from sightwords.train.dmsm.loss import dmsm_loss, list_loss
 from sightwords.train.dmsm.network import DmsmNetwork
-from sightwords.train.integrity import is_whole
-from sightwords.train.processes import (
-    check_same_step,
-    gathered,
-    is_first,
-    rank_and_world,
-    share_of_batch,
-    wrapped,
+from sightwords.train.fit import (
+    Fit,
+    Plan,
+    Progress,
+    adamw,
+    identity,
+    parameter_groups,
+    warm_cosine,
 )
-from sightwords.train.words.loop import precision
-from sightwords.train.words.schedule import warm_cosine
-
-log = logging.getLogger(__name__)
+from sightwords.train.processes import gathered, share_of_batch
 
 CHECKPOINT_NAME = "dmsm-checkpoint.pt"
-
-
-@dataclass(frozen=True, slots=True)
-class DmsmReport:
-    """What the progress callback gets."""
-
-    step: int
-    steps: int
-    epoch: int
-    loss: float
-    captions_per_second: float
-
-
-Progress = Callable[[DmsmReport], None]
 
 
 def train_dmsm(
@@ -71,80 +47,64 @@ def train_dmsm(
     progress: Progress | None = None,
     report_every: int = 50,
 ) -> DmsmNetwork:
-    """Train from nothing, or from the checkpoint in `folder`; returns the weights to keep."""
-    loop = DmsmLoop(data, config, device=device)
-    checkpoint = Path(folder) / CHECKPOINT_NAME if folder is not None else None
-    if checkpoint is not None and is_whole(checkpoint):
-        loop.restore(checkpoint)
-    started, first = perf_counter(), loop.step
-    saved = started
-    while loop.step < loop.steps:
-        loss = loop.advance()
-        if progress and (loop.step % report_every == 0 or loop.step == loop.steps):
-            seconds = max(perf_counter() - started, 1e-9)
-            speed = (loop.step - first) * loop.batch_size / seconds
-            epoch = (loop.step - 1) // loop.steps_an_epoch
-            progress(DmsmReport(loop.step, loop.steps, epoch, float(loss), speed))
-        if checkpoint is not None and perf_counter() - saved > checkpoint_seconds:
-            loop.save(checkpoint)
-            saved = perf_counter()
-    if checkpoint is not None and loop.step > first:
-        loop.save(checkpoint)
-    return loop.finished()
+    """Train from random weights, or from the checkpoint in `folder`."""
+    return DmsmFit(data, config, device=device).run(
+        folder,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=progress,
+        report_every=report_every,
+    )
 
 
-class DmsmLoop:
-    """Network, average, optimiser, step."""
+class DmsmFit(Fit[DmsmNetwork]):
+    """Batches of images and captions, and the loss of their cosines."""
+
+    checkpoint_name: ClassVar[str] = CHECKPOINT_NAME
+    identity_of_what: ClassVar[str] = "settings, images or captions"
 
     def __init__(self, data: DmsmData, config: DmsmConfig, *, device: str) -> None:
-        self.config, self.device = config, torch.device(device)
-        self.batch_size = share_of_batch(config.batch_size, len(data))
+        self.config, where = config, torch.device(device)
+        size = share_of_batch(config.batch_size, len(data))
         if len(set(data.images.tolist())) < 2:
             raise InputError(
-                "captions of one image only; training needs captions of others to tell them from"
+                "all captions are of one image; training needs captions of others to tell them from"
             )
         if config.list_sentences and data.listed is None:
             raise InputError(
                 f"list_sentences is {config.list_sentences}, but no M-best lists were given"
             )
         torch.manual_seed(config.seed)
-        self.rows = _Rows(data, self.device)
-        self.network = DmsmNetwork(data.features.shape, data.index, config).to(self.device)
-        self.network.image.standardise(self.rows.features)
-        self.forward = wrapped(self.network)
-        self.order = Order(len(data), self.batch_size, config.seed)
-        self.steps_an_epoch = self.order.steps
-        self.step, self.steps = 0, config.epochs * self.order.steps
-        self.optimizer = _optimizer(self.network, config)
-        self.average = (
-            [value.detach().clone() for value in self.network.parameters()]
-            if config.weight_average
-            else []
+        self.rows = _Rows(data, where)
+        network = DmsmNetwork(data.features.shape, data.index, config).to(where)
+        network.image.standardise(self.rows.features)
+        self.order = Order(len(data), size, config.seed)
+        groups = parameter_groups(
+            network.parameters(),
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
         )
-        self.identity = _identity(config, data)
+        super().__init__(
+            network,
+            adamw(groups, betas=(0.9, 0.98)),
+            Plan(
+                epochs=config.epochs,
+                steps_per_epoch=self.order.steps,
+                batch_size=size,
+                seed=config.seed,
+                learning_rate=config.learning_rate,
+                schedule=lambda step, steps: warm_cosine(step, steps, config.warmup),
+                weight_average=config.weight_average,
+            ),
+            device=where,
+            identity=_identity(config, data),
+        )
 
-    def advance(self) -> Tensor:
-        """One step; returns its loss, which is that of the whole batch in every process."""
-        rate = self.config.learning_rate * warm_cosine(self.step, self.steps, self.config.warmup)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.network.train()
-        seed = self.config.seed * 1_000_003 + self.step
-        with draws_for(*rank_and_world(), seed=seed, device=self.device):
-            loss = self._loss(self.order.rows(self.step))
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        self.step += 1
-        self._update_average()
-        return loss.detach()
-
-    def _loss(self, captions: npt.NDArray[np.int64]) -> Tensor:
-        rank, world = rank_and_world()
+    def loss(self, step: int, part: slice) -> Tensor:
+        """Loss of the whole batch, of which this process encodes one part."""
         owners, features, sentences, worth = self.rows.take(
-            captions, slice(rank, None, world), listed=self.config.list_sentences
+            self.order.rows(step), part, listed=self.config.list_sentences
         )
-        with precision(self.device):
+        with self.autocast():
             images, texts = self.forward(features, *self.rows.words(sentences))
         images, texts = gathered(images), gathered(texts)
         cosines = images @ texts[:, 0].T
@@ -167,44 +127,6 @@ class DmsmLoop:
             log_norm=self.network.log_norm,
             extra=extra,
         )
-
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        if not self.average:
-            return
-        decay = min(self.config.weight_average, (1 + self.step) / (10 + self.step))
-        current = [value.detach() for value in self.network.parameters()]
-        torch._foreach_lerp_(self.average, current, 1 - decay)
-
-    @torch.no_grad()
-    def finished(self) -> DmsmNetwork:
-        """The network, holding the averaged weights if there are any."""
-        for value, mean in zip(self.network.parameters(), self.average, strict=False):
-            value.copy_(mean)
-        return self.network.eval()
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all; the first process alone."""
-        if not is_first():
-            return
-        state = {
-            "step": self.step,
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "average": self.average,
-        }
-        save_checkpoint(path, state, identity=self.identity)
-
-    def restore(self, path: Path) -> None:
-        """Go on from a checkpoint of the same run."""
-        state = load_checkpoint(
-            path, identity=self.identity, device=self.device, differs="settings, images or captions"
-        )
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.average, self.step = state["average"], state["step"]
-        check_same_step(self.step, device=self.device)
-        log.info("resumed %s at step %d of %d", path, self.step, self.steps)
 
 
 class _Rows:
@@ -257,20 +179,8 @@ class _Rows:
         return self.own[words], self.trigrams[words], places[1:].view(sentences.shape)
 
 
-def _optimizer(network: DmsmNetwork, config: DmsmConfig) -> torch.optim.Optimizer:
-    trained = [p for p in network.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.98))
-
-
 def _identity(config: DmsmConfig, data: DmsmData) -> str:
-    """Equal for runs that a checkpoint may carry over: settings, images and captions."""
-    digest = hashlib.sha256(to_toml(config).encode())
-    digest.update("\n".join(data.features.ids).encode())
-    digest.update(data.features.features[:: max(1, len(data.features) // 100)].tobytes())
-    for part in (data.tokens, data.images, data.listed, data.worth):
-        digest.update(b"" if part is None else part.tobytes())
-    return digest.hexdigest()
+    """Equal for runs that may share a checkpoint: settings, images and captions."""
+    some = data.features.features[:: max(1, len(data.features) // 100)]
+    arrays = (some, data.tokens, data.images, data.listed, data.worth)
+    return identity(to_toml(config), "\n".join(data.features.ids), *arrays)

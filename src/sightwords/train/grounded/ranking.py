@@ -15,8 +15,8 @@ from torch import Tensor
 
 from sightwords.train.grounded.data import Images
 from sightwords.train.grounded.lists import ScoredLists
+from sightwords.train.grounded.loss import Scored, look, sentence_scores
 from sightwords.train.grounded.network import GroundedNetwork
-from sightwords.train.grounded.risk import Scored, look, sentence_scores
 
 LIKELIHOODS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0)
 LENGTHS = (-0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)

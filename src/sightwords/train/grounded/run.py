@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +51,7 @@ def fit_grounded(
     `examples` are captioned training images and, if wanted, text. `rewards` is the CIDEr of each
     sentence of `lists` (`list_metrics.measure`), which hold the detected words of their images;
     `words` adds those of others. Lists of test images are refused. Checkpoints are kept in
-    `folder`, where one is given: the same call goes on where a stopped one was.
+    `folder`, where one is given: the same call resumes where a stopped one was.
     """
     forbidden = sorted({s for s in lists.splits.tolist() if "test" in s})
     if forbidden:
@@ -65,16 +64,12 @@ def fit_grounded(
     scored = scored_lists(lists, rewards, vocabulary, images.rows, config)
     images, captions, scored = images.to(device), captions.to(device), scored.to(device)
     network = new_grounded(config, vocabulary, images.shape).to(device)
-    after_captions, after_lists = (
-        None if folder is None else Path(folder) / f"{phase}.checkpoint"
-        for phase in ("captions", "lists")
-    )
     network = train_captions(
         network,
         images,
         captions,
         budget_seconds=caption_seconds,
-        checkpoint=after_captions,
+        folder=folder,
         on_epoch=on_epoch,
     )
     network = train_lists(
@@ -83,7 +78,7 @@ def fit_grounded(
         scored,
         captions,
         budget_seconds=list_seconds,
-        checkpoint=after_lists,
+        folder=folder,
         on_epoch=on_epoch,
     )
     return network.cpu().eval()

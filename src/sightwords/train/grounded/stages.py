@@ -33,8 +33,8 @@ def grounded_stage(job: Work) -> Figures:
     if not config.enabled:
         return {"enabled": False}
     from sightwords.train.grounded.export import export_grounded
-    from sightwords.train.grounded.loop import EpochReport
     from sightwords.train.grounded.run import fit_grounded
+    from sightwords.train.grounded.training import EpochReport
 
     recipe, split = job.recipe, Split.load(job.inputs["vocabulary"])
     vocabulary = load_vocabulary(job.inputs["language"] / "language" / "vocabulary.json")

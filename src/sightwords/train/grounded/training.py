@@ -4,30 +4,60 @@
     Images + ScoredLists --train_lists----->  expected CIDEr, or its ranking, of whole lists
 
 With `budget_seconds` the learning rate falls with the clock where that is ahead of the steps, and
-the run ends in time. `grounded_run` holds the state, `grounded_risk` the losses.
+the run ends in time. `train.grounded.loss` has the losses.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from sightwords.config import GroundedConfig
+from sightwords.settings import to_toml
+from sightwords.train.fit import (
+    Fit,
+    Plan,
+    StepReport,
+    adamw,
+    identity,
+    parameter_groups,
+    warm_cosine,
+)
 from sightwords.train.grounded.data import Images, Sentences
 from sightwords.train.grounded.lists import ScoredLists
-from sightwords.train.grounded.loop import EpochReport, OnEpoch, Order, Run
-from sightwords.train.grounded.network import GroundedNetwork
-from sightwords.train.grounded.risk import (
+from sightwords.train.grounded.loss import (
     caption_loss,
     list_loss,
     look,
     sample_hypotheses,
     sentence_scores,
 )
+from sightwords.train.grounded.network import GroundedNetwork
 
-__all__ = ["EpochReport", "OnEpoch", "train_captions", "train_lists"]
+Phase = Literal["captions", "lists"]
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One pass over the captions or lists."""
+
+    phase: Phase
+    epoch: int
+    step: int
+    loss: float
+    """Mean over the epoch's steps."""
+    seconds: float
+    """Since the phase began."""
+
+
+OnEpoch = Callable[[EpochReport, GroundedNetwork], None]
+"""Called with the averaged network, in evaluation mode."""
 
 
 def train_captions(
@@ -36,21 +66,13 @@ def train_captions(
     captions: Sentences,
     *,
     budget_seconds: float = math.inf,
-    checkpoint: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
     on_epoch: OnEpoch | None = None,
 ) -> GroundedNetwork:
-    """Cross entropy on captions; returns the network of averaged weights."""
-    config = network.config
-    order = Order.of_captions(captions, images, config, config.batch_size)
-    run = Run(network, "captions", order.steps, budget_seconds, captions.targets)
-    run.restore(checkpoint)
-
-    def loss_of(step: int) -> Tensor:
-        chosen = order.rows(step)
-        looked = look(network, images, captions.images[chosen])
-        return caption_loss(network, looked, captions.targets[chosen])
-
-    return run.to_the_end(loss_of, on_epoch, checkpoint)
+    """Train in place by cross entropy on captions; the network gets its averaged weights."""
+    fit = CaptionsFit(network, images, captions, budget_seconds=budget_seconds)
+    return fit.run_epochs(folder, checkpoint_seconds, on_epoch)
 
 
 def train_lists(
@@ -60,32 +82,201 @@ def train_lists(
     captions: Sentences,
     *,
     budget_seconds: float = math.inf,
-    checkpoint: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
     on_epoch: OnEpoch | None = None,
 ) -> GroundedNetwork:
     """Minimum risk, or listwise, on M-best lists, with a share of the loss above."""
-    config = network.config
-    every = torch.arange(len(lists), device=lists.valid.device)
-    order = Order(every, every[:0], 0.0, config.risk_batch_size, config.seed)
-    beside = Order.of_captions(captions, images, config, config.risk_batch_size)
-    run = Run(network, "lists", order.steps, budget_seconds, lists.rewards)
-    run.restore(checkpoint)
+    fit = ListsFit(network, images, lists, captions, budget_seconds=budget_seconds)
+    return fit.run_epochs(folder, checkpoint_seconds, on_epoch)
 
-    def loss_of(step: int) -> Tensor:
-        chosen = order.rows(step)
-        looked = look(network, images, lists.sentences.images[chosen])
-        rewards, valid = lists.rewards[chosen], lists.valid[chosen]
-        places = sample_hypotheses(rewards, valid, config.hypotheses)
-        wide = places[..., None].expand(-1, -1, lists.sentences.targets.shape[-1])
-        targets = lists.sentences.targets[chosen].gather(1, wide)
-        scored = sentence_scores(network, looked, targets)
-        loss = list_loss(scored, rewards.gather(1, places), valid.gather(1, places), config)
-        if config.caption_share:
-            others = beside.rows(step)
-            looked = look(network, images, captions.images[others])
-            loss = loss + config.caption_share * caption_loss(
-                network, looked, captions.targets[others]
+
+class Order:
+    """Which rows each step sees: `always`, and a share of `sometimes`, shuffled each epoch."""
+
+    def __init__(self, always: Tensor, sometimes: Tensor, share: float, batch: int, seed: int):
+        self.always, self.sometimes = always, sometimes
+        self.some = int(share * len(sometimes)) if len(always) else len(sometimes)
+        count = len(always) + self.some
+        self.batch, self.seed = min(batch, count), seed
+        self.steps = count // self.batch
+        self._epoch, self._order = -1, always
+
+    @classmethod
+    def of_captions(
+        cls, captions: Sentences, images: Images, config: GroundedConfig, batch: int
+    ) -> Order:
+        """Captions of images, and a share of the text without any."""
+        text = captions.images == images.no_image
+        about, loose = (~text).nonzero()[:, 0], text.nonzero()[:, 0]
+        return cls(about, loose, config.text_share, batch, config.seed)
+
+    def rows(self, step: int) -> Tensor:
+        """The rows of one step."""
+        epoch, place = divmod(step, self.steps)
+        if epoch != self._epoch:
+            # Drawn on the CPU, so that the order does not depend on the machine.
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+            drawn = torch.randperm(len(self.sometimes), generator=generator)[: self.some]
+            both = torch.cat([self.always, self.sometimes[drawn.to(self.sometimes.device)]])
+            self._order = both[torch.randperm(len(both), generator=generator).to(both.device)]
+            self._epoch = epoch
+        return self._order[place * self.batch : (place + 1) * self.batch]
+
+
+class _GroundedFit(Fit[GroundedNetwork]):
+    """What both phases share."""
+
+    identity_of_what: ClassVar[str] = "settings or sentences"
+    phase: ClassVar[Phase]
+    seed_offset: ClassVar[int]
+
+    def __init__(
+        self,
+        network: GroundedNetwork,
+        order: Order,
+        data: Tensor,
+        *,
+        learning_rate: float,
+        epochs: int,
+        budget_seconds: float,
+    ) -> None:
+        config = network.config
+        groups = parameter_groups(
+            network.parameters(), learning_rate=learning_rate, weight_decay=config.weight_decay
+        )
+        super().__init__(
+            network,
+            adamw(groups, betas=(0.9, 0.98)),
+            Plan(
+                epochs=epochs,
+                steps_per_epoch=order.steps,
+                batch_size=order.batch,
+                seed=config.seed,
+                learning_rate=learning_rate,
+                schedule=lambda step, steps: warm_cosine(
+                    step / steps, 1.0, config.warmup, lowest=0.02
+                ),
+                gradient_clip=1.0,
+                weight_average=config.weight_average,
+                budget_seconds=budget_seconds,
+            ),
+            device=network.bias.device,
+            identity=identity(self.phase, to_toml(config), data.cpu().numpy()),
+        )
+
+    def draws_seed(self, step: int) -> int:
+        """The phases draw different numbers."""
+        return self.plan.seed * 1_000_003 + 2 * step + self.seed_offset
+
+    def run_epochs(
+        self,
+        folder: str | os.PathLike[str] | None,
+        checkpoint_seconds: float,
+        on_epoch: OnEpoch | None,
+    ) -> GroundedNetwork:
+        """`run`, with a report at the end of each epoch."""
+
+        def report(found: StepReport) -> None:
+            assert on_epoch is not None
+            about = EpochReport(self.phase, found.epoch, found.step, found.loss, found.seconds)
+            on_epoch(about, self.averaged_network())
+
+        return self.run(
+            folder,
+            checkpoint_seconds=checkpoint_seconds,
+            progress=None if on_epoch is None else report,
+            report_every=self.plan.steps_per_epoch,
+        )
+
+
+class CaptionsFit(_GroundedFit):
+    """The first phase: captions of images, and text without any."""
+
+    checkpoint_name: ClassVar[str] = "captions.checkpoint"
+    phase: ClassVar[Phase] = "captions"
+    seed_offset: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        network: GroundedNetwork,
+        images: Images,
+        captions: Sentences,
+        *,
+        budget_seconds: float = math.inf,
+    ) -> None:
+        config = network.config
+        self.images, self.captions = images, captions
+        self.order = Order.of_captions(captions, images, config, config.batch_size)
+        super().__init__(
+            network,
+            self.order,
+            captions.targets,
+            learning_rate=config.learning_rate,
+            epochs=config.epochs,
+            budget_seconds=budget_seconds,
+        )
+
+    def loss(self, step: int, part: slice) -> Tensor:
+        """Cross entropy of every word."""
+        with self.autocast():
+            return loss_of_captions(
+                self.network, self.images, self.captions, self.order.rows(step)[part]
             )
+
+
+class ListsFit(_GroundedFit):
+    """The second phase: M-best lists, and captions beside them."""
+
+    checkpoint_name: ClassVar[str] = "lists.checkpoint"
+    phase: ClassVar[Phase] = "lists"
+    seed_offset: ClassVar[int] = 7_919
+
+    def __init__(
+        self,
+        network: GroundedNetwork,
+        images: Images,
+        lists: ScoredLists,
+        captions: Sentences,
+        *,
+        budget_seconds: float = math.inf,
+    ) -> None:
+        config = network.config
+        self.images, self.lists, self.captions = images, lists, captions
+        every = torch.arange(len(lists), device=lists.valid.device)
+        self.order = Order(every, every[:0], 0.0, config.risk_batch_size, config.seed)
+        self.beside = Order.of_captions(captions, images, config, config.risk_batch_size)
+        super().__init__(
+            network,
+            self.order,
+            lists.rewards,
+            learning_rate=config.risk_rate,
+            epochs=config.risk_epochs,
+            budget_seconds=budget_seconds,
+        )
+
+    def loss(self, step: int, part: slice) -> Tensor:
+        """Risk or ranking of some sentences of each list, and a share of the captions' loss."""
+        network, lists, config = self.network, self.lists, self.network.config
+        chosen = self.order.rows(step)[part]
+        with self.autocast():
+            looked = look(network, self.images, lists.sentences.images[chosen])
+            rewards, valid = lists.rewards[chosen], lists.valid[chosen]
+            places = sample_hypotheses(rewards, valid, config.hypotheses)
+            wide = places[..., None].expand(-1, -1, lists.sentences.targets.shape[-1])
+            targets = lists.sentences.targets[chosen].gather(1, wide)
+            scored = sentence_scores(network, looked, targets)
+            loss = list_loss(scored, rewards.gather(1, places), valid.gather(1, places), config)
+            if config.caption_share:
+                beside = self.beside.rows(step)[part]
+                captions = loss_of_captions(network, self.images, self.captions, beside)
+                loss = loss + config.caption_share * captions
         return loss
 
-    return run.to_the_end(loss_of, on_epoch, checkpoint)
+
+def loss_of_captions(
+    network: GroundedNetwork, images: Images, captions: Sentences, rows: Tensor
+) -> Tensor:
+    """Cross entropy of some rows of captions."""
+    looked = look(network, images, captions.images[rows])
+    return caption_loss(network, looked, captions.targets[rows])

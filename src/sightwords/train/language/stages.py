@@ -70,7 +70,7 @@ def _folds(job: Work, vocabulary: Vocabulary, split: Split) -> tuple[list[str], 
     from sightwords.train.data.sources import corpus_table
     from sightwords.train.words.frozen.stages import FOLD_SALT
     from sightwords.train.words.run import fit_detector, stored_px
-    from sightwords.train.words.training import score_images
+    from sightwords.train.words.validation import score_images
     from sightwords.words.artefact import DetectorSpec
 
     config = recipe.config

@@ -26,7 +26,7 @@ class WordNetwork(nn.Module):
     """Images -> word scores, by noisy-OR over regions or from the whole image."""
 
     start: str = ""
-    """Of the pretrained weights that it began from (`train.checkpoint.weights_sum`)."""
+    """Of the pretrained weights that it began from (`train.integrity.weights_sum`)."""
 
     def __init__(
         self,

@@ -19,7 +19,6 @@ from sightwords.parallel import default_workers
 from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.checkpoint import weights_sum
 from sightwords.train.data.batches import Stream
 from sightwords.train.data.decoded_cache import Kept
 from sightwords.train.data.image_table import ImageTable
@@ -27,12 +26,14 @@ from sightwords.train.data.image_table import Progress as TableProgress
 from sightwords.train.data.shard_index import ShardIndex, shard_index
 from sightwords.train.data.sources import corpus_table
 from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.fit import Progress
+from sightwords.train.integrity import weights_sum
 from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
 from sightwords.train.words.export import Export, export_detector
 from sightwords.train.words.labels import CAPTIONS, caption_targets
 from sightwords.train.words.network import WordNetwork
-from sightwords.train.words.training import Progress, train_words
+from sightwords.train.words.training import train_words
 from sightwords.words.artefact import InputSpec
 
 log = logging.getLogger(__name__)

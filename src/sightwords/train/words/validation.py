@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+import torch
+
 from sightwords.metrics.word_ap import count_words, evaluate_words
 from sightwords.metrics.word_table import WordMeans, summarise
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
+from sightwords.train.data.augment import network_input
 from sightwords.train.data.image_table import ImageTable
+from sightwords.train.fit import precision
 from sightwords.train.words.network import WordNetwork
-from sightwords.train.words.training import score_images
+from sightwords.train.words.noisy_or import image_prob
 from sightwords.types import FloatArray
 
 log = logging.getLogger(__name__)
@@ -28,8 +33,26 @@ def validate(
 
 
 def judge(scores: FloatArray, table: ImageTable, vocabulary: Vocabulary) -> WordMeans:
-    """The same from scores (N, V) of a table whose images have two captions and more."""
+    """The same from scores (N, V) of a table whose images have two captions or more."""
     captions = [[tuple(tokens) for tokens in tokenize_all(group)] for group in table.captions]
     truth = count_words(captions, vocabulary.words)
     tags = vocabulary.pos or ("other",) * len(vocabulary)
     return summarise(evaluate_words(scores, truth, vocabulary.words, tags))[-1]
+
+
+@torch.no_grad()
+def score_images(
+    network: WordNetwork, table: ImageTable, *, device: str = "cpu", batch_size: int = 128
+) -> FloatArray:
+    """(N, V) probability of each word in each image of a table."""
+    network.eval().to(device)
+    scores = []
+    for start in range(0, len(table), batch_size):
+        rows = slice(start, start + batch_size)
+        pixels = torch.from_numpy(np.array(table.pixels[rows])).to(device)
+        content = torch.from_numpy(table.content[rows]).to(device)
+        images = network_input(pixels, content, network.backbone.input)
+        with precision(torch.device(device)):
+            output = network(images)
+        scores.append(image_prob(output.bag_logits).cpu().numpy())
+    return np.concatenate(scores)

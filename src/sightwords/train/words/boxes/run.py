@@ -16,10 +16,11 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.data.image_table import ImageTable
 from sightwords.train.data.image_table import Progress as TableProgress
 from sightwords.train.data.sources import corpus_table
+from sightwords.train.fit import Progress
+from sightwords.train.words.boxes.export import export_boxes
 from sightwords.train.words.boxes.network import BoxNetwork
-from sightwords.train.words.boxes.proposals import (
+from sightwords.train.words.boxes.training import (
     boxes_of,
-    export_boxes,
     new_box_network,
     score_boxes,
     train_boxes,
@@ -27,7 +28,6 @@ from sightwords.train.words.boxes.proposals import (
 from sightwords.train.words.export import Export
 from sightwords.train.words.labels import caption_targets
 from sightwords.train.words.run import WEIGHTS_NAME, caption_vocabulary, save_weights
-from sightwords.train.words.training import Progress
 from sightwords.train.words.validation import judge
 from sightwords.types import Box
 

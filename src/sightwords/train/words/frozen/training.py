@@ -22,12 +22,12 @@ from sightwords.files import write_bytes
 from sightwords.settings import save_resolved
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
+from sightwords.train.fit import Progress, StepReport
 from sightwords.train.words.frozen.features import RegionTable
 from sightwords.train.words.frozen.graft import open_model, with_head
 from sightwords.train.words.labels import caption_targets
 from sightwords.train.words.noisy_or import noisy_or_loss
-from sightwords.train.words.schedule import rate_factor
-from sightwords.train.words.training import Progress, StepReport
+from sightwords.train.words.training import rate_factor
 from sightwords.types import FloatArray
 from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpec
 
@@ -79,10 +79,16 @@ def train_head(
                 seconds = perf_counter() - started
                 progress(
                     StepReport(
-                        step, steps, loss.item(), optimizer.param_groups[0]["lr"],
-                        step * size / seconds, (steps - step) * seconds / step,
+                        step=step,
+                        steps=steps,
+                        epoch=epoch + 1,
+                        loss=loss.item(),
+                        learning_rate=optimizer.param_groups[0]["lr"],
+                        examples_per_second=step * size / seconds,
+                        seconds=seconds,
+                        seconds_left=(steps - step) * seconds / step,
                     )
-                )  # fmt: skip
+                )
     weight, bias = head.weight.detach().numpy().T, head.bias.detach().numpy()
     return np.ascontiguousarray(weight), bias.copy()
 
