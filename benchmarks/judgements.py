@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scipy.stats import kendalltau
+
 from sightwords.errors import CorpusError
-from sightwords.metrics.agreement import agreement
 from sightwords.metrics.bleu import bleu
 from sightwords.metrics.cider import cider, cider_plain
 from sightwords.metrics.rouge import rouge_l
@@ -61,14 +62,20 @@ def report(name: str, kept: list[Judged], captions: dict[str, str], *, with_mete
     scores = score(compare(kept, captions), with_meteor=with_meteor)
     print(f"{'metric':14}{'tau_c':>7}{'tau_b':>7}{'published tau_c':>17}")
     for one in scores:
-        found = agreement(*repeat(one, kept))
+        values, judgements = repeat(one, kept)
+        tau_c, tau_b = (tau(values, judgements, variant) for variant in "cb")
         published = PUBLISHED_EXPERT.get(one.metric) if name == "Expert" else None
-        print(
-            f"{one.metric:14}{100 * found.tau_c:7.1f}{100 * found.tau_b:7.1f}"
-            f"{published if published is not None else '':>17}"
-        )
-    print(f"judgements: {found.judgements}; signatures:")
+        print(f"{one.metric:14}{tau_c:7.1f}{tau_b:7.1f}{published or '':>17}")
+    print(f"judgements: {len(judgements)}; signatures:")
     print("\n".join(one.signature for one in scores))
+
+
+def tau(values: list[float], judgements: list[float], variant: str) -> float:
+    """Kendall's tau x 100; b (1945) discounts ties, c (Stuart 1953) allows for unequal scales.
+
+    Flickr8k-Expert is usually reported as tau_c, Flickr8k-CrowdFlower as tau_b.
+    """
+    return 100 * float(kendalltau(values, judgements, variant=variant).statistic)
 
 
 def without_references(judged: list[Judged]) -> list[Judged]:

@@ -4,8 +4,8 @@
     python benchmarks/meteor.py coco-val.jsonl.gz coco-karpathy-test.jsonl.gz
     python benchmarks/meteor.py coco-test-00.tar --results Zhou-et-al-2017.json
 
-The files hold references: JSONL (.gz) or webdataset shards, with `captions` an image. `--results`
-is a COCO results file; without it, an image's first caption is scored against its other four and
+The files hold references, and `--results` one caption per image, as `sightwords evaluate captions`
+reads them; without `--results`, an image's first caption is scored against its other four and
 one of the next image, so that every image has five references. Images are repeated under new ids
 until there are `--images` of them. Each way runs in a process of its own, timed from its start;
 the first sightwords run has no cache of the paraphrase table, the second has. Memory is the peak
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import io
 import json
 import os
@@ -25,19 +24,20 @@ import random
 import resource
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from sightwords.evaluate.references import read_references
+from sightwords.evaluate.results import read_results
 
 Captions = dict[str, list[str]]
 
 WAYS = {
     "sightwords, first run": "sightwords",
     "sightwords, later": "sightwords",
-    "meteor_java": "java",
     "pycocoevalcap": "pycocoevalcap",
 }
 
@@ -88,21 +88,16 @@ def work(way: str) -> None:
 Found = tuple[dict[str, float], float, list[float]]
 
 
-def by_sightwords(candidates: Captions, references: Captions, *, java: bool = False) -> Found:
+def by_sightwords(candidates: Captions, references: Captions) -> Found:
     from sightwords.metrics.meteor import meteor
-    from sightwords.metrics.meteor.java import meteor_java
     from sightwords.metrics.score import Comparison
 
     start = time.perf_counter()
     pairs = Comparison.of({i: c[0] for i, c in candidates.items()}, references)
     middle = time.perf_counter()
-    score = meteor_java(pairs) if java else meteor(pairs)
+    score = meteor(pairs)
     seconds = {"tokenise": middle - start, "meteor": time.perf_counter() - middle}
     return seconds, score.value, score.per_image.tolist()
-
-
-def by_java(candidates: Captions, references: Captions) -> Found:
-    return by_sightwords(candidates, references, java=True)
 
 
 def by_pycocoevalcap(candidates: Captions, references: Captions) -> Found:
@@ -126,7 +121,6 @@ def by_pycocoevalcap(candidates: Captions, references: Captions) -> Found:
 
 ENGINES: dict[str, Callable[[Captions, Captions], Found]] = {
     "sightwords": by_sightwords,
-    "java": by_java,
     "pycocoevalcap": by_pycocoevalcap,
 }
 
@@ -160,10 +154,11 @@ def report(found: dict[str, dict[str, Any]]) -> None:
 
 def gather(files: list[Path], results: Path | None, images: int) -> tuple[Captions, Captions]:
     """Candidates and references of as many images as asked for."""
-    known = dict(pair for file in files for pair in read_captions(file)) if files else made_up()
+    known = {i: list(group) for file in files for i, group in read_references(file).items()}
+    known = known or made_up()
     if results:
-        said = {str(r["image_id"]): [r["caption"]] for r in json.loads(results.read_text())}
-        pairs = [(said[i], known[i][:5]) for i in known if i in said]
+        said = read_results(results)
+        pairs = [([said[i]], known[i][:5]) for i in known if i in said]
     else:
         groups = [group for group in known.values() if len(group) >= 5]
         nexts = [*groups[1:], groups[0]]
@@ -173,20 +168,6 @@ def gather(files: list[Path], results: Path | None, images: int) -> tuple[Captio
         {str(i): candidate for i, (candidate, _) in enumerate(chosen)},
         {str(i): group for i, (_, group) in enumerate(chosen)},
     )
-
-
-def read_captions(path: Path) -> Iterator[tuple[str, list[str]]]:
-    if path.suffix == ".tar":
-        with tarfile.open(path) as tar:
-            for member in tar:
-                file = tar.extractfile(member) if member.name.endswith(".json") else None
-                if file:
-                    record = json.load(file)
-                    yield str(record["key"]).lstrip("0"), record["captions"]
-        return
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        for number, line in enumerate(lines):
-            yield f"{path.name}-{number}", json.loads(line)["captions"]
 
 
 def made_up() -> Captions:

@@ -4,29 +4,26 @@
     python benchmarks/metrics.py --results Zhou-et-al-2017.json --references coco-test-00.tar
     python benchmarks/metrics.py --references coco-karpathy-test.jsonl.gz --images 4000
 
-`--results` is a COCO results file; without it, the first caption of each image is scored against
-the others. `--references` is COCO captions JSON, JSONL (.gz) with `id` and `captions`, or a
-webdataset shard. Images are repeated under new ids until there are `--images` of them. Needs java
-and `sightwords[meteor]`.
+`--results` and `--references` are files as `sightwords evaluate captions` takes them; without
+`--results`, the first caption of each image is scored against the others. Images are repeated under
+new ids until there are `--images` of them. Needs java and `sightwords[meteor]`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
-import importlib.util
 import io
-import json
 import os
 import platform
-import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sightwords.evaluate.references import read_references
+from sightwords.evaluate.results import read_results
 from sightwords.metrics.bleu import bleu, statistics
 from sightwords.metrics.cider import CiderIdf, candidate_scores, cider
 from sightwords.metrics.ngrams import count_in_blocks
@@ -36,7 +33,7 @@ from sightwords.metrics.word_ap import evaluate_words
 from sightwords.metrics.word_table import CaptionCounts
 
 Candidates = dict[str, str]
-References = dict[str, list[str]]
+References = Mapping[str, Sequence[str]]
 Steps = dict[str, float]
 
 
@@ -95,7 +92,7 @@ def run_tools(candidates: Candidates, references: References) -> tuple[Steps, di
     from pycocoevalcap.rouge.rouge import Rouge
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
-    def tokenise(captions: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    def tokenise(captions: References) -> dict[str, list[str]]:
         found: dict[str, list[str]] = PTBTokenizer().tokenize(
             {i: [{"caption": c} for c in each] for i, each in captions.items()}
         )
@@ -169,51 +166,21 @@ def time_words(words: int, images: int) -> None:
 
 def time_meteor(candidates: Candidates, references: References) -> None:
     """One line; benchmarks/meteor.py has the details."""
-    if importlib.util.find_spec("sightwords.metrics.meteor") is None:
-        print("METEOR: not built yet")
-        return
+    from pycocoevalcap.meteor.meteor import Meteor
+
     from sightwords.metrics.meteor import meteor
-    from sightwords.metrics.meteor.java import meteor_java
 
     pairs = Comparison.of(candidates, references)
+    results = {i: [" ".join(c)] for i, c in zip(pairs.ids, pairs.candidates, strict=True)}
+    truth = {i: [" ".join(r) for r in g] for i, g in zip(pairs.ids, pairs.references, strict=True)}
     clock = Clock()
-    mine, jar = clock("mine", lambda: meteor(pairs)), clock("jar", lambda: meteor_java(pairs))
+    mine = clock("mine", lambda: meteor(pairs)).value
+    theirs = clock("jar", lambda: Meteor().compute_score(truth, results))[0]
     ratio = clock.seconds["jar"] / clock.seconds["mine"]
     print(
         f"METEOR: {clock.seconds['mine']:.2f} s against the jar's {clock.seconds['jar']:.2f} s, "
-        f"{ratio:.1f} times faster; {mine.value:.5f} and {jar.value:.5f}"
+        f"{ratio:.1f} times faster; {mine:.5f} and {theirs:.5f}"
     )
-
-
-def read_references(path: Path) -> References:
-    if path.suffix == ".tar":
-        return dict(read_shard(path))
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    if ".jsonl" in path.name:
-        records = [json.loads(line) for line in text.splitlines() if line.strip()]
-        return {same_id(r["id"]): r["captions"] for r in records}
-    found: References = {}
-    for annotation in json.loads(text)["annotations"]:
-        found.setdefault(same_id(annotation["image_id"]), []).append(annotation["caption"])
-    return found
-
-
-def read_shard(path: Path) -> Iterator[tuple[str, list[str]]]:
-    with tarfile.open(path) as shard:
-        for member in shard:
-            file = shard.extractfile(member) if member.name.endswith(".json") else None
-            if file is not None:
-                record = json.load(file)
-                yield same_id(record["key"]), record["captions"]
-
-
-def read_results(path: Path) -> Candidates:
-    return {same_id(r["image_id"]): r["caption"] for r in json.loads(path.read_text())}
-
-
-def same_id(found: object) -> str:
-    """COCO ids are numbers in results and padded with zeros in file names."""
-    return str(found).lstrip("0") or "0"
 
 
 def made_up(images: int = 5000) -> References:

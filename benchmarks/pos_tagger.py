@@ -27,12 +27,24 @@ from typing import Any
 
 import numpy as np
 
-from sightwords.text.pos import PENN_TO_COARSE, Tagger, count_tags, hanta_tagger, majority_tag
+from sightwords.text.pos import Tagger, count_tags, hanta_tagger, majority_tag
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import COARSE_TAGS, Vocabulary, WordCounts
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "text" / "pos_sample.tsv"
 PAPER = {"NN": 616, "VB": 176, "JJ": 119, "DT": 10, "PRP": 11, "IN": 38, "other": 30}
+
+
+PENN_TO_COARSE = {
+    **dict.fromkeys(("NN", "NNS", "NNP", "NNPS"), "NN"),
+    **dict.fromkeys(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ"), "VB"),
+    **dict.fromkeys(("JJ", "JJR", "JJS"), "JJ"),
+    "DT": "DT",
+    **dict.fromkeys(("PRP", "PRP$"), "PRP"),
+    "IN": "IN",
+}
+"""As in the authors' code. All else is `other`, notably numbers (CD), adverbs (RB), particles
+(RP), `to` (TO), modals (MD), existential `there` (EX), wh-words (WDT, WP, WRB) and `and` (CC)."""
 
 
 def main() -> None:

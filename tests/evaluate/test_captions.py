@@ -91,7 +91,7 @@ def test_drawn_references_are_said_and_reproducible() -> None:
 
 
 def test_missing_meteor_is_a_note_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    def scorers(*, meteor_java: bool) -> list[object]:
+    def scorers() -> list[object]:
         def missing(pairs: Comparison) -> tuple[Score, ...]:
             raise MissingExtraError("METEOR needs pip install 'sightwords[meteor]'")
 

@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 
 from sightwords.errors import ScoreError
-from sightwords.metrics.bleu import BleuStatistics, bleu, statistics
-from sightwords.metrics.rouge import rouge_l
+from sightwords.metrics.bleu import bleu
 from sightwords.metrics.score import Comparison
-from sightwords.metrics.significance import (
-    bleu_bootstrap,
-    error_bar,
-    four_gram_overlap,
-    paired_bootstrap,
-    papers_test,
-    wilcoxon,
-)
+from sightwords.metrics.significance import four_gram_overlap, paired_bootstrap, wilcoxon
 
 
 def rng() -> np.random.Generator:
@@ -77,30 +69,21 @@ def test_bootstrap_is_reproducible_and_blocks_do_not_show() -> None:
     assert one.high - one.low == pytest.approx(2 * 1.645 * spread, rel=0.15)
 
 
-def test_bleu_bootstrap_recomputes_the_corpus_score() -> None:
+def test_bootstrap_of_sums_recomputes_the_corpus_score() -> None:
     words = np.array(list("abcdefgh"))
     draws = rng()
     references = tuple((tuple(draws.choice(words, 8).tolist()),) for _ in range(60))
     copies = tuple((*r[0][:6], "x", "y") for r in references)
     noise = tuple(tuple(draws.permutation(c).tolist()) for c in copies)
     ids = tuple(map(str, range(60)))
-    good, bad = Comparison(ids, copies, references), Comparison(ids, noise, references)
-    test = bleu_bootstrap(statistics(good.table), statistics(bad.table), rng=rng())
-    assert test.difference == pytest.approx(bleu(good)[3].value - bleu(bad)[3].value)
-    assert test.p_value < 0.01
-    first = bleu_bootstrap(statistics(good.table), statistics(bad.table), rng=rng(), order=1)
-    assert first.difference == pytest.approx(bleu(good)[0].value - bleu(bad)[0].value)
-
-
-def test_bleu_bootstrap_differs_from_a_mean_of_images() -> None:
-    def of(correct: list[int], length: list[int]) -> BleuStatistics:
-        size = np.array(length)
-        counts = np.repeat(np.array(correct)[:, None], 4, axis=1)
-        return BleuStatistics(counts, np.repeat(size[:, None], 4, axis=1), size, size)
-
-    # Sums: 11 of 110 against 20 of 110; the mean of images would say .5 against .15.
-    test = bleu_bootstrap(of([1, 10], [1, 109]), of([0, 20], [1, 109]), rng=rng(), order=1)
-    assert test.difference == pytest.approx(-9 / 110)
+    pairs = Comparison(ids, copies, references), Comparison(ids, noise, references)
+    for good, bad in zip(*map(bleu, pairs), strict=True):
+        assert good.sums is not None
+        assert bad.sums is not None
+        rows = good.sums.rows, bad.sums.rows
+        test = paired_bootstrap(*rows, rng=rng(), statistic=good.sums.value_of)
+        assert test.difference == pytest.approx(good.value - bad.value)
+    assert test.p_value < 0.01  # of BLEU-4; BLEU-1 is the same for both
 
 
 def test_four_gram_overlap_is_clipped_and_short_candidates_score_zero() -> None:
@@ -112,25 +95,6 @@ def test_four_gram_overlap_is_clipped_and_short_candidates_score_zero() -> None:
     score = four_gram_overlap(pairs)
     assert score.per_image == pytest.approx([1 / 5, 0.0, 1.0])
     assert score.signature.startswith("overlap_4|clipped:yes|images:3")
-
-
-def test_the_papers_test_names_both_quantities() -> None:
-    references = ((tuple("abcdef"),), (tuple("ghijkl"),))
-    first = Comparison(("1", "2"), (tuple("abcdef"), tuple("ghijkl")), references)
-    second = Comparison(("1", "2"), (tuple("abcxyz"), tuple("xyzjkl")), references)
-    found = papers_test(first, second, meteor=rouge_l)
-    assert list(found) == ["overlap_4", "rouge_l"]
-    assert all(test.difference > 0 for test in found.values())
-    with pytest.raises(ScoreError, match="different images"):
-        papers_test(first, Comparison(("1", "3"), second.candidates, references), meteor=rouge_l)
-
-
-def test_error_bar_takes_the_farther_percentile() -> None:
-    outcomes = [1.0] + [0.0] * 19  # skewed: the upper side is farther
-    bar = error_bar(outcomes, rng=np.random.default_rng(0), resamples=4000)
-    # Binomial(20, .05) / 20: 5th percentile 0, 95th .15; margins .05 and .10.
-    assert bar.mean == pytest.approx(0.05)
-    assert bar.margin == pytest.approx(0.10)
 
 
 @pytest.mark.parametrize(
@@ -152,4 +116,4 @@ def test_values_that_cannot_be_paired_are_refused(
 
 def test_no_resamples_is_an_error() -> None:
     with pytest.raises(ScoreError, match="0 resamples"):
-        error_bar([1.0], rng=rng(), resamples=0)
+        paired_bootstrap([1.0], [0.0], rng=rng(), resamples=0)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ import pytest
 
 from sightwords.metrics.meteor import meteor
 from sightwords.metrics.meteor.data import meteor_files
-from sightwords.metrics.meteor.java import meteor_java
+from sightwords.metrics.meteor.text import sentence_text
 from sightwords.metrics.ngrams import Tokens
 from sightwords.metrics.score import Comparison
 from sightwords.text.ptb import tokenize_all
@@ -43,10 +44,41 @@ def check(cases: Sequence[Case]) -> None:
         candidates=tuple(candidate for candidate, _ in cases),
         references=tuple(references for _, references in cases),
     )
-    ours, theirs = meteor(pairs), meteor_java(pairs)
-    different = np.flatnonzero(np.abs(ours.per_image - theirs.per_image) > EXACT)
-    assert [(cases[i], ours.per_image[i], theirs.per_image[i]) for i in different[:3]] == []
-    assert ours.value == pytest.approx(theirs.value, rel=0, abs=EXACT)
+    ours = meteor(pairs)
+    *per_image, value = scores_of_jar(cases)
+    different = np.flatnonzero(np.abs(ours.per_image - per_image) > EXACT)
+    assert [(cases[i], ours.per_image[i], per_image[i]) for i in different[:3]] == []
+    assert ours.value == pytest.approx(value, rel=0, abs=EXACT)
+
+
+def scores_of_jar(cases: Sequence[Case]) -> list[float]:
+    """The score of each case and of all, as pycocoevalcap asks METEOR's jar for them.
+
+    A line `SCORE ||| reference ||| ... ||| candidate` is answered by a line of statistics, a line
+    `EVAL ||| statistics ||| ...` by a score for each and one for all.
+    """
+    questions = [
+        " ||| ".join(("SCORE", *map(sentence_text, references), sentence_text(candidate)))
+        for candidate, references in cases
+    ]
+    statistics = ask_jar(questions)
+    assert len(statistics) == len(cases)
+    return [float(answer) for answer in ask_jar([" ||| ".join(("EVAL", *statistics))])]
+
+
+def ask_jar(lines: Sequence[str]) -> list[str]:
+    jar = meteor_files().jar
+    command = f"java -Xmx2G -Duser.language=en -jar {jar.name} - - -stdio -l en -norm"
+    done = subprocess.run(
+        command.split(),
+        cwd=jar.parent,
+        input="".join(f"{line}\n" for line in lines).encode("utf-8", "replace"),
+        capture_output=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-500:]
+    return done.stdout.decode("utf-8", "replace").splitlines()
 
 
 ODD = (

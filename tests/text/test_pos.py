@@ -11,7 +11,6 @@ import pytest
 from sightwords.errors import InputError, MissingExtraError
 from sightwords.text.pos import (
     C5_TO_COARSE,
-    PENN_TO_COARSE,
     c5_to_coarse,
     coarse_pos,
     count_tags,
@@ -59,16 +58,8 @@ def test_broken_taggers_are_named() -> None:
         majority_tag({"NNS": 1})
 
 
-@pytest.mark.parametrize("table", [PENN_TO_COARSE, C5_TO_COARSE])
-def test_tables_end_in_the_coarse_classes(table: dict[str, str]) -> None:
-    assert set(table.values()) == set(COARSE_TAGS) - {"other"}
-
-
-def test_the_authors_classes() -> None:
-    """Their released code: these Penn tags have a class, nothing else does."""
-    assert len(PENN_TO_COARSE) == 4 + 6 + 3 + 1 + 2 + 1
-    for tag in ("CD", "RB", "TO", "MD", "EX", "WDT", "PDT", "RP"):
-        assert tag not in PENN_TO_COARSE
+def test_the_table_ends_in_the_coarse_classes() -> None:
+    assert set(C5_TO_COARSE.values()) == set(COARSE_TAGS) - {"other"}
 
 
 def test_c5_follows_penn_where_the_word_decides() -> None:

@@ -202,9 +202,6 @@ def _scoring_options(parser: argparse.ArgumentParser) -> None:
         help="compare with N randomly drawn references of each image (the paper: 4)",
     )
     parser.add_argument("--seed", type=_natural, default=0, help="of random draws (default: 0)")
-    parser.add_argument(
-        "--meteor-java", action="store_true", help="compute METEOR with its jar; needs Java"
-    )
     parser.add_argument("--out", metavar="DIR", help="write JSON, CSV and Markdown there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     _row_options(parser)

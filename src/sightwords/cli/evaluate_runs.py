@@ -34,7 +34,6 @@ def run_captions(args: argparse.Namespace) -> int:
             subset=args.subset,
             references_per_image=args.references_per_image,
             seed=args.seed,
-            meteor_java=args.meteor_java,
         )
         for results, name in ((args.results, args.name), (args.compare, ""))
         if results
@@ -108,7 +107,6 @@ def run_baseline(args: argparse.Namespace) -> int:
         choices=args.choices,
         metrics=_listed(args.metrics),
         seed=args.seed,
-        meteor_java=args.meteor_java,
     )
     return _show(report, args)
 

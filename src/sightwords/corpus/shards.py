@@ -17,21 +17,12 @@ from typing import Any
 from sightwords.corpus.folder import EXTENSIONS, stem
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, captions_of, text_of
-from sightwords.corpus.sources import READ_ERRORS, expand, open_binary, report_read_error
+from sightwords.corpus.sources import READ_ERRORS, open_binary, report_read_error
 from sightwords.corpus.tar import Member, members
 from sightwords.strict_json import loads
 from sightwords.types import Example, ImageRef
 
 SHARD_NAME = re.compile(r"\.(tar|tar\.gz|tgz)$", re.IGNORECASE)
-
-
-def shard_urls(pattern: str) -> list[str]:
-    """The shards a pattern names, in order; training gives each worker its share of them.
-
-    >>> shard_urls("s3://bucket/coco-{00..02}.tar")
-    ['s3://bucket/coco-00.tar', 's3://bucket/coco-01.tar', 's3://bucket/coco-02.tar']
-    """
-    return expand(pattern)
 
 
 def read_shards(

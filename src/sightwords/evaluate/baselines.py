@@ -40,7 +40,6 @@ def evaluate_baseline(
     choices: int | None = None,
     metrics: Iterable[str] | None = None,
     seed: int = 0,
-    meteor_java: bool = False,
 ) -> Report:
     """Score `human` or `shuffled-human` against the references of one dataset.
 
@@ -67,10 +66,7 @@ def evaluate_baseline(
     else:
         raise ScoreError(f"there is no baseline {kind!r}; choose among {', '.join(BASELINES)}")
     pairs = [Comparison.of(*held) for held in rounds]
-    scored = [
-        score_pairs(each, chosen, meteor_java=meteor_java, optional=metrics is None)
-        for each in pairs
-    ]
+    scored = [score_pairs(each, chosen, optional=metrics is None) for each in pairs]
     means = _mean_scores([scores for scores, _ in scored], mark)
     return Report(kind, pairs[0], rounds[0][0], means, scored[0][1])
 
@@ -161,6 +157,7 @@ def _mean_scores(rounds: Sequence[Sequence[Score]], mark: str) -> tuple[Score, .
             value=float(np.mean([score.value for score in same])),
             per_image=np.mean([score.per_image for score in same], axis=0),
             signature=same[0].signature + mark,
+            sums=None,  # a mean of rounds has none
         )
         for same in zip(*rounds, strict=True)
     )

@@ -55,7 +55,6 @@ def evaluate_captions(
     subset: bool = False,
     references_per_image: int | None = None,
     seed: int = 0,
-    meteor_java: bool = False,
 ) -> Report:
     """Score one caption an image against its references, with the COCO metrics.
 
@@ -83,7 +82,7 @@ def evaluate_captions(
         wanted = choose_references(wanted, seed=seed, count=references_per_image)
         mark += f"|refs-drawn:{references_per_image},seed:{seed}"
     pairs = Comparison.of(captions, wanted)
-    scores, missing = score_pairs(pairs, chosen, meteor_java=meteor_java, optional=metrics is None)
+    scores, missing = score_pairs(pairs, chosen, optional=metrics is None)
     scores = tuple(replace(s, signature=s.signature + mark) for s in scores)
     return Report(name or _name_of(results), pairs, captions, scores, (*notes, *missing))
 
@@ -116,12 +115,12 @@ bleu_3, bleu_4, meteor, rouge_l, cider
 
 
 def score_pairs(
-    pairs: Comparison, metrics: Sequence[str], *, meteor_java: bool = False, optional: bool = False
+    pairs: Comparison, metrics: Sequence[str], *, optional: bool = False
 ) -> tuple[tuple[Score, ...], tuple[str, ...]]:
     """Compute the metrics; with `optional`, one whose extra is missing becomes a note."""
     found: dict[str, Score] = {}
     notes: list[str] = []
-    for keys, compute in _scorers(meteor_java=meteor_java):
+    for keys, compute in _scorers():
         if not set(keys) & set(metrics):
             continue
         try:
@@ -133,26 +132,16 @@ def score_pairs(
     return tuple(found[m] for m in METRICS if m in metrics and m in found), tuple(notes)
 
 
-def _scorers(
-    *, meteor_java: bool
-) -> list[tuple[tuple[str, ...], Callable[[Comparison], Sequence[Score]]]]:
+def _scorers() -> list[tuple[tuple[str, ...], Callable[[Comparison], Sequence[Score]]]]:
     """(keys, function) of each metric; imported here so that `--help` stays fast."""
     from sightwords.metrics.bleu import bleu
     from sightwords.metrics.cider import cider
+    from sightwords.metrics.meteor import meteor
     from sightwords.metrics.rouge import rouge_l
-
-    def meteor(pairs: Comparison) -> Sequence[Score]:
-        if meteor_java:
-            from sightwords.metrics.meteor.java import meteor_java as with_jar
-
-            return (with_jar(pairs),)
-        from sightwords.metrics.meteor import meteor as without_java
-
-        return (without_java(pairs),)
 
     return [
         (METRICS[:4], bleu),
-        (("meteor",), meteor),
+        (("meteor",), lambda pairs: (meteor(pairs),)),
         (("rouge_l",), lambda pairs: (rouge_l(pairs),)),
         (("cider",), lambda pairs: (cider(pairs),)),
     ]

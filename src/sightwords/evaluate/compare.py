@@ -43,7 +43,7 @@ class Difference:
     """Two-sided paired bootstrap over images."""
     interval: tuple[float, float] | None
     """5th and 95th percentile of the resampled difference; None where what was resampled is not
-    the corpus score (METEOR by the jar, which keeps its sums to itself: its mean over images)."""
+    the corpus score."""
 
     @property
     def difference(self) -> float:

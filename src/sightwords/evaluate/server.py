@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sightwords.corpus.ids import canonical_id, canonical_ids
 from sightwords.errors import ScoreError
-from sightwords.evaluate.results import collect_results, read_records, read_results, read_text
+from sightwords.evaluate.results import read_results, read_text
 from sightwords.files import write_bytes, write_text
 from sightwords.strict_json import loads
 
@@ -74,21 +74,6 @@ def submission_text(captions: Mapping[str, str], images: Iterable[int]) -> str:
         for number in wanted
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
-
-
-def check_submission(path: Path, images: Iterable[int]) -> None:
-    """Refuse a file that the server would refuse: its name, its form, its images."""
-    check_name(path.name)
-    if not read_text(path).lstrip().startswith("["):
-        raise ScoreError(f"{path}: the server takes a JSON array, and this is not one")
-    captions = collect_results(read_records(path), where=str(path))
-    for place, record in read_records(path):
-        if type(record.get("image_id")) is not int:
-            raise ScoreError(
-                f"{path}, {place}: 'image_id' is {record.get('image_id')!r}; the server takes "
-                "integers only"
-            )
-    _refuse_difference(set(captions), {str(number) for number in images})
 
 
 def check_name(name: str) -> tuple[str, str]:

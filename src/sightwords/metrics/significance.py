@@ -1,9 +1,9 @@
-"""Is one system better than another? Tests on the same images, and the paper's error bars.
+"""Is one system better than another? Tests on the same images.
 
-`wilcoxon` is the paper's test (section 6.3): signed ranks of per-image differences; `papers_test`
-runs it on the two quantities the paper names. `paired_bootstrap` (Efron and Tibshirani 1993;
-Koehn, EMNLP 2004) resamples images and also serves metrics that are not means over images, such as
-corpus BLEU. `error_bar` is the paper's margin for human judgements (section 6.1).
+`wilcoxon` is the paper's test (section 6.3): signed ranks of per-image differences, which the paper
+takes of METEOR and of `four_gram_overlap`. `paired_bootstrap` (Efron and Tibshirani 1993; Koehn,
+EMNLP 2004) resamples images and also serves metrics that are not means over images, such as corpus
+BLEU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import ScoreError, require
-from sightwords.metrics.bleu import BleuStatistics, from_columns, statistics
+from sightwords.metrics.bleu import statistics
 from sightwords.metrics.ngrams import FloatArray, IntArray
 from sightwords.metrics.score import Comparison, Score, signature
 
@@ -49,7 +49,10 @@ class PairedTest:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBar:
-    """A mean with the paper's margin."""
+    """A mean with the paper's margin (section 6.1), from resamples of what was judged.
+
+    The margin is the farther of the 5th and the 95th percentile from the mean.
+    """
 
     mean: float
     margin: float
@@ -87,7 +90,7 @@ def paired_bootstrap(
     """Draw images with replacement, the same for both systems, and look at the difference.
 
     `first` and `second` are per-image values (N,), compared by their means; or, with `statistic`,
-    rows of statistics (N, D) whose sums (..., D) it turns into a value (...): see `bleu_bootstrap`.
+    rows of statistics (N, D) whose sums (..., D) it turns into a value (...): see `score.Sums`.
     The p-value is twice the share of resamples on the far side of zero, counting one more.
 
     >>> test = paired_bootstrap([1.0, 2, 3], [0.0, 1, 2], rng=np.random.default_rng(0))
@@ -95,7 +98,8 @@ def paired_bootstrap(
     (1.0, 3, 0.002)
     """
     left, right = _paired(first, second)
-    _check_resamples(resamples)
+    if resamples < 1:
+        raise ScoreError(f"{resamples} resamples; draw at least 1, the paper draws {RESAMPLES}")
     differing = int(np.count_nonzero(_quiet(left - right).reshape(len(left), -1).any(axis=1)))
     rows = np.hstack([x.reshape(len(left), -1) for x in (left, right)])  # (N, 2D)
     value = statistic or (lambda sums: sums[..., 0] / len(left))
@@ -120,24 +124,6 @@ def paired_bootstrap(
     )
 
 
-def bleu_bootstrap(
-    first: BleuStatistics,
-    second: BleuStatistics,
-    *,
-    rng: np.random.Generator,
-    order: int = 4,
-    resamples: int = RESAMPLES,
-) -> PairedTest:
-    """Paired bootstrap of corpus BLEU, recomputed from the sums of each resample."""
-    return paired_bootstrap(
-        first.as_columns(),
-        second.as_columns(),
-        rng=rng,
-        resamples=resamples,
-        statistic=lambda sums: from_columns(sums)[..., order - 1],
-    )
-
-
 def four_gram_overlap(pairs: Comparison) -> Score:
     """The share of each candidate's 4-grams found in its references, clipped; and their mean.
 
@@ -157,38 +143,6 @@ def four_gram_overlap(pairs: Comparison) -> Score:
         per_image=per_image,
         signature=signature("overlap_4", pairs, clipped="yes"),
     )
-
-
-def papers_test(
-    first: Comparison, second: Comparison, *, meteor: Callable[[Comparison], Score]
-) -> dict[str, PairedTest]:
-    """The significance test of section 6.3: Wilcoxon on per-image 4-gram overlap and METEOR."""
-    if first.ids != second.ids:
-        raise ScoreError("the two systems caption different images, or in another order")
-    metrics = (four_gram_overlap, meteor)
-    scores = [(metric(first), metric(second)) for metric in metrics]
-    return {one.metric: wilcoxon(one.per_image, other.per_image) for one, other in scores}
-
-
-def error_bar(
-    outcomes: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES
-) -> ErrorBar:
-    """The paper's error bar: the farther of the 5th and 95th percentile from the mean.
-
-    `outcomes` (N,) has one value a judged item, for instance 1 for a win and 0.5 for a tie.
-
-    >>> bar = error_bar([1.0, 0.0, 0.5, 1.0] * 25, rng=np.random.default_rng(0))
-    >>> bar.mean, round(bar.margin, 2)
-    (0.625, 0.07)
-    """
-    values = _checked(outcomes, "outcomes")
-    _check_resamples(resamples)
-    means = np.concatenate(
-        [times @ values / len(values) for times in _draws(len(values), resamples, rng)]
-    )
-    low, high = np.percentile(means, [5, 95])
-    mean = float(values.mean())
-    return ErrorBar(mean, float(max(mean - low, high - mean)))
 
 
 def _draws(size: int, resamples: int, rng: np.random.Generator) -> Iterator[IntArray]:
@@ -221,8 +175,3 @@ def _checked(values: npt.ArrayLike, name: str) -> FloatArray:
     if not np.isfinite(array).all():
         raise ScoreError(f"{name} holds values that are not finite; leave those images out of both")
     return array
-
-
-def _check_resamples(resamples: int) -> None:
-    if resamples < 1:
-        raise ScoreError(f"{resamples} resamples; draw at least 1, the paper draws {RESAMPLES}")

@@ -76,8 +76,8 @@ def error_bars(
 ) -> list[ErrorBar]:
     """The bar of each column of (N, C) outcomes, all from the same resamples of the N pairs.
 
-    As `metrics.significance.error_bar` has it, but drawn by kind: outcomes are of few kinds, and
-    how many of each a resample of N pairs holds is one multinomial draw instead of N.
+    Drawn by kind: outcomes are of few kinds, and how many of each a resample of N pairs holds is
+    one multinomial draw instead of N.
 
     >>> [bar] = error_bars(np.array([[1.0], [0.0]]), rng=np.random.default_rng(0))
     >>> bar

@@ -2,8 +2,8 @@
 
 Input: tokenised captions and a tagger. Output: word -> NN, VB, JJ, DT, PRP, IN or other, the tag
 the word has most often in the captions. The classes and what goes into them are those of the
-authors' released code; the tagger is ours to choose (`docs/text.md` compares those that install
-from PyPI with their model inside).
+authors' released code. The tagger is ours to choose: `docs/text.md` compares those that install
+from PyPI with their model inside.
 """
 
 from __future__ import annotations
@@ -17,17 +17,6 @@ from sightwords.text.vocabulary import COARSE_TAGS
 
 Tagger = Callable[[Sequence[str]], Sequence[str]]
 """Tokens of one caption -> as many coarse tags."""
-
-PENN_TO_COARSE: Mapping[str, str] = {
-    **dict.fromkeys(("NN", "NNS", "NNP", "NNPS"), "NN"),
-    **dict.fromkeys(("VB", "VBD", "VBG", "VBN", "VBP", "VBZ"), "VB"),
-    **dict.fromkeys(("JJ", "JJR", "JJS"), "JJ"),
-    "DT": "DT",
-    **dict.fromkeys(("PRP", "PRP$"), "PRP"),
-    "IN": "IN",
-}
-"""As in the authors' code. All else is `other`, notably numbers (CD), adverbs (RB), particles
-(RP), `to` (TO), modals (MD), existential `there` (EX), wh-words (WDT, WP, WRB) and `and` (CC)."""
 
 C5_TO_COARSE: Mapping[str, str] = {
     **dict.fromkeys(("NN", "NN0", "NN1", "NN2", "NP0"), "NN"),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.meteor.beam import align_all
+from sightwords.metrics.meteor.align import align_all
 from sightwords.metrics.meteor.cache import load_table
 from sightwords.metrics.meteor.data import MeteorData, load_data, meteor_files
 from sightwords.metrics.meteor.hash import I64
