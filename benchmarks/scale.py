@@ -37,8 +37,8 @@ from typing import Any
 
 import numpy as np
 
-from sightwords.batch.keys import shared_prints
 from sightwords.batch.parquet import write_parquet
+from sightwords.batch.ray.keys import shared_prints
 from sightwords.corpus.folder import is_image_name
 from sightwords.corpus.shards import split_name
 from sightwords.corpus.sources import expand

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "settings",
         "samples",
         "parallel",
+        "worker_process",
         "sandbox",
         "http_server",
         "npz",

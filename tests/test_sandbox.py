@@ -101,7 +101,7 @@ def test_a_helper_is_used_again() -> None:
 def test_what_hangs_is_killed_in_time() -> None:
     assert works()
     start = time.monotonic()
-    with pytest.raises(SandboxError, match=r"longer than 0\.5 seconds") as caught:
+    with pytest.raises(SandboxError, match=r"0\.5 seconds") as caught:
         run("hang", seconds=0.4987654)
     assert time.monotonic() - start < 5
     assert caught.value.reason == "seconds"
@@ -119,7 +119,7 @@ def test_what_crashes_is_named(function: str, said: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux enforces the limit")
 def test_memory_is_limited_by_the_system() -> None:
     assert run("eat", bytes=50 << 20)
-    with pytest.raises(SandboxError, match="more than 101 MB") as caught:
+    with pytest.raises(SandboxError, match="101 MB") as caught:
         run("eat", bytes=2 << 30)
     assert caught.value.reason == "memory"
     assert works()
@@ -177,7 +177,7 @@ def test_a_helper_that_was_killed_between_calls_is_replaced() -> None:
 
 def test_an_interpreter_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiprocessing.spawn.get_executable", lambda: "/bin/false")
-    with pytest.raises(SandboxError, match=r"if /bin/false is not a Python interpreter") as caught:
+    with pytest.raises(SandboxError, match="/bin/false") as caught:
         run("process")
     assert caught.value.reason == "start"
 

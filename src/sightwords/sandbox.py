@@ -33,6 +33,7 @@ from typing import IO, Any
 
 from sightwords import errors
 from sightwords.errors import SandboxError, SightwordsError
+from sightwords.parallel import ONE_THREAD, how_it_ended, leave_to_parent
 
 Arguments = dict[str, Any]
 Answer = tuple[Arguments, bytes | bytearray]
@@ -53,9 +54,7 @@ _OUR_ERRORS = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, SightwordsError)
 }
-_ENVIRONMENT = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "MALLOC_ARENA_MAX"), "1"
-)
+_ENVIRONMENT = {**ONE_THREAD, "MALLOC_ARENA_MAX": "1"}
 _BEGIN = (
     "import sys; sys.path[:] = {paths!r}\n"
     "from sightwords.sandbox import main; main({module!r}, {memory_bytes})"
@@ -191,19 +190,13 @@ class _Helper:
             if late.is_set():
                 said = f"it took longer than {round(seconds, 1):g} seconds"
                 raise SandboxError("seconds", said) from error
-            raise SandboxError("crash", self._ended()) from error
+            ended = how_it_ended(self._process.returncode)
+            raise SandboxError("crash", f"the helper process {ended}") from error
         except BaseException:  # Ctrl-C: what it still says would be taken for the next answer
             self.stop()
             raise
         finally:
             timer.cancel()
-
-    def _ended(self) -> str:
-        code = self._process.returncode
-        if code is not None and code < 0:
-            with contextlib.suppress(ValueError):
-                return f"the helper process ended by {signal.Signals(-code).name}"
-        return f"the helper process ended with exit code {code}"
 
     def stop(self) -> None:
         """Kill it; it holds nothing that could be lost."""
@@ -300,9 +293,7 @@ def _filled(stream: IO[bytes], size: int) -> bytearray:
 def main(module: str, memory_bytes: int) -> None:
     """The life of a helper process: it ends when the pipe from the process that began it does."""
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # sent to a whole group: the parent decides
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    leave_to_parent("SIGINT", "SIGTERM", "SIGHUP")
     importlib.import_module(module)  # before the clock of a call begins
     # What libraries print must not mix with answers, and must not fill anybody's log.
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Batches: sources, formats, what is there already, and runs that are killed."""
+"""Batches: sources, formats, existing output, and runs that are killed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ COLOURS = ("red", "lime", "blue", "white", "black")
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Twelve photographs in two folders, and one that is none."""
+    """Twelve photos in two folders, and a file that is not a photo."""
     folder = tmp_path / "photos"
     (folder / "more").mkdir(parents=True)
     for number in range(12):
@@ -70,7 +71,7 @@ def test_a_folder_becomes_jsonl_in_order_with_errors_aside(
     assert set(records[0]) == {"id", "caption", "confidence", "words"}
     [error] = _lines(tmp_path / "captions.jsonl.errors.jsonl")
     assert error["id"] == "05-bad.jpg"
-    assert "no image that can be read" in str(error["error"])
+    assert "05-bad.jpg" in str(error["error"])
     assert not (tmp_path / "captions.jsonl.part").exists()
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -129,7 +130,7 @@ def test_lists_shards_and_coco_files(photos: Path, tiny_bundle: Path, tmp_path: 
     assert _batch(str(tmp_path / "s-00.tar"), tmp_path / "r.json", tiny_bundle) == 0
     assert [r["image_id"] for r in json.loads((tmp_path / "r.json").read_text())] == [7, 8]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CorpusError, match="holds no images"):
+    with pytest.raises(CorpusError, match="empty"):
         open_source(str(tmp_path / "empty"))
 
 
@@ -169,16 +170,17 @@ def test_a_folder_that_is_shut_is_named(
     options = ("--bundle", str(tiny_bundle), "--workers", "1")
     assert main(["batch", str(photos), "--out", str(tmp_path / "c.csv"), *options]) == 1
     said = capsys.readouterr().err
-    assert "shut: cannot be looked into (Permission denied)" in said
+    assert "shut: " in said
+    assert "Permission denied" in said
     assert (tmp_path / "c.csv").exists()  # the others are captioned
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--out", "-"], "--out -: a batch writes files"),
-        (["--out", "c.csv", "--n-best", "3"], "--n-best goes with JSONL and Parquet; csv has one"),
-        (["--out", "texts", "--n-best", "3"], "--n-best goes with JSONL and Parquet; txt has one"),
+        (["--out", "-"], "--out -"),
+        (["--out", "c.csv", "--n-best", "3"], "--n-best"),
+        (["--out", "texts", "--n-best", "3"], "--n-best"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(
@@ -235,9 +237,9 @@ def test_a_pattern_of_photographs_is_no_corpus(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     for pattern in ("*.png", "{a,b}.png"):
-        with pytest.raises(CorpusError, match="is a pattern of photographs; give their folder"):
+        with pytest.raises(CorpusError, match=re.escape(pattern)):
             open_source(str(tmp_path / pattern))
-    with pytest.raises(CorpusError, match=r"c\.png: no such file"):
+    with pytest.raises(CorpusError, match=r"c\.png"):
         open_source(str(tmp_path / "c.png"))
 
 
@@ -248,7 +250,7 @@ def test_two_images_with_one_coco_number_are_refused(tiny_bundle: Path, tmp_path
     options = BatchOptions(
         out=tmp_path / "r.json", format="coco", bundle=str(tiny_bundle), workers=1
     )
-    with pytest.raises(InputError, match="would be image 9 in the results, and so is"):
+    with pytest.raises(InputError, match=r"image 9 .*a/9\.png"):
         run_batch(open_source(str(tmp_path / "photos")), options)
 
 
@@ -258,14 +260,15 @@ def test_nothing_is_overwritten_unasked(
     out = tmp_path / "c.jsonl"
     out.write_text("mine\n")
     assert _batch(photos, out, tiny_bundle) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert str(out) in capsys.readouterr().err
     assert _batch(photos, out, tiny_bundle, "--overwrite", "missing") == 1
-    assert "is not a jsonl file that a batch has written" in capsys.readouterr().err
+    assert str(out) in capsys.readouterr().err
     assert out.read_text() == "mine\n"
     assert _batch(photos, out, tiny_bundle, "--overwrite", "always") == 1
     assert len(_lines(out)) == 12
-    assert _batch(photos, out, tiny_bundle, "--resume") == 0
-    assert "whole already" in capsys.readouterr().err
+    before = out.stat().st_mtime_ns
+    assert _batch(photos, out, tiny_bundle, "--resume") == 0  # nothing to do
+    assert out.stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.json", "c.csv"])
@@ -332,7 +335,7 @@ def test_text_files_that_are_there(photos: Path, tiny_bundle: Path, tmp_path: Pa
     assert len(list(out.rglob("*.txt"))) == 12
     assert _batch(photos, out, tiny_bundle) == 1  # never: the others are what it would write
     [error] = _lines(out / "sightwords-errors.jsonl")
-    assert "was left as it is" in str(error["error"])
+    assert "01.txt" in str(error["error"])
     assert (out / "01.txt").read_text() == "mine\n"
     assert _batch(photos, out, tiny_bundle, "--overwrite", "always") == 0
     assert (out / "01.txt").read_text() != "mine\n"
@@ -345,11 +348,11 @@ def test_an_unfinished_run_is_not_forgotten(
     out = tmp_path / "c.jsonl"
     _stopped_after(3, photos, out, tiny_bundle)
     assert _batch(photos, out, tiny_bundle) == 1
-    assert "an unfinished batch is there" in capsys.readouterr().err
+    assert "c.jsonl.part" in capsys.readouterr().err
     assert _batch(photos, out, tiny_bundle, "--resume", "--forbid", "dog") == 1
-    assert "begun with forbid = []" in capsys.readouterr().err
-    assert _batch(photos, out, tiny_bundle, "--resume") == 1
-    assert "3 were there before" in capsys.readouterr().err
+    assert "forbid = []" in capsys.readouterr().err
+    assert _batch(photos, out, tiny_bundle, "--resume") == 1  # one photo is bad
+    assert "10 photo" in capsys.readouterr().err  # of 13
 
 
 @pytest.mark.parametrize("workers", [1, 5])
@@ -361,7 +364,7 @@ def test_a_misspelt_forbidden_word_is_named_once_for_all_processes(
     ended = subprocess.run(
         [str(part) for part in (*command, *options)], check=False, capture_output=True, text=True
     )
-    assert ended.stderr.count("never said anyway: 'gren' (did you mean 'green'?)") == 1
+    assert ended.stderr.count("'gren'") == ended.stderr.count("'green'") == 1
     assert all("red" not in str(line["caption"]).split() for line in _lines(tmp_path / "c.jsonl"))
 
 
@@ -375,12 +378,12 @@ def test_two_batches_do_not_write_one_journal(
 
     def another(progress: Progress) -> None:
         if progress.done == 2:
-            for wish in (("--resume",), ("--overwrite", "always")):
-                assert _batch(photos, out, tiny_bundle, *wish) == 1
+            for options in (("--resume",), ("--overwrite", "always")):
+                assert _batch(photos, out, tiny_bundle, *options) == 1
                 said.append(capsys.readouterr().err)
 
     run_batch(open_source(str(photos)), options, on_progress=another)
-    assert [text.count("another batch is at work on it") for text in said] == [1, 1]
+    assert [text.count("c.jsonl.part") for text in said] == [1, 1]
     whole = tmp_path / "whole.jsonl"
     _batch(photos, whole, tiny_bundle)
     assert out.read_bytes() == whole.read_bytes()
@@ -423,13 +426,13 @@ def test_a_journal_cut_at_any_byte_ends_in_the_same_output(
 def test_a_foreign_or_spoilt_journal_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.part"
     path.write_text("no journal\n")
-    with pytest.raises(InputError, match="is not the journal of a batch"):
+    with pytest.raises(InputError, match=r"x\.part"):
         Journal.resume(path, {})
     Journal.start(path, {"a": 1}).close()
-    with pytest.raises(InputError, match="begun with a = 1, this one has 2"):
+    with pytest.raises(InputError, match=r"a = 1.* 2"):
         Journal.resume(path, {"a": 2})
     path.write_bytes(path.read_bytes().replace(b'"a": 1', b'"a": 3'))
-    with pytest.raises(InputError, match="first line is damaged"):
+    with pytest.raises(InputError, match=r"x\.part"):
         Journal.resume(path, {"a": 3})
 
 
@@ -470,7 +473,7 @@ def test_a_journal_has_one_writer(tmp_path: Path) -> None:
     first = Journal.start(path, {})
     first.add({"id": "a", "caption": "a dog"})
     for begin in (Journal.resume, Journal.start):
-        with pytest.raises(InputError, match="another batch is at work on it"):
+        with pytest.raises(InputError, match=r"x\.part"):
             begin(path, {})
     first.add({"id": "b", "error": "b: is damaged"})
     first.close()
@@ -479,14 +482,13 @@ def test_a_journal_has_one_writer(tmp_path: Path) -> None:
     second.remove()
 
 
-def test_a_wish_that_cannot_be_met_is_told_by_any_number_of_processes(
+def test_a_required_word_that_is_unknown_is_named_by_any_number_of_processes(
     photos: Path, tiny_bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for workers in ("1", "2"):
         options = ["--bundle", str(tiny_bundle), "--workers", workers, "--require", "zebra"]
         assert main(["batch", str(photos), "--out", str(tmp_path / "c.jsonl"), *options]) == 1
         said = capfd.readouterr().err
-        assert "sightwords: error: not among the" in said
         assert "'zebra'" in said
         assert "Traceback" not in said
     assert [path.name for path in tmp_path.glob("c.jsonl*")] == []
@@ -549,7 +551,6 @@ def test_killed_again_and_again_it_ends_as_an_unbroken_run(
     assert not out.exists()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr  # one image is bad
-    assert "were there before" in done.stderr
     assert out.read_bytes() == whole.read_bytes()
     errors = "c.jsonl.errors.jsonl", "whole.jsonl.errors.jsonl"
     assert (tmp_path / errors[0]).read_text() == (tmp_path / errors[1]).read_text()

@@ -62,7 +62,7 @@ def test_another_parquet_file_is_refused(photos: Path, tiny_bundle: Path, tmp_pa
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"x": [1]}), tmp_path / "c.parquet")
-    with pytest.raises(ValueError, match="is not a parquet file that a batch has written"):
+    with pytest.raises(ValueError, match=r"c\.parquet"):
         _run(photos, tmp_path / "c.parquet", tiny_bundle, 0)
 
 

@@ -130,27 +130,27 @@ def _c2pa_png() -> bytes:
 
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "missing.tif": (lambda: _tiff(None), "strips or tiles with missing or wrong lengths"),
-    "zero.tif": (lambda: _tiff((0, 0)), "strips or tiles with missing or wrong lengths"),
-    "huge.tif": (lambda: _tiff((600, 10**6)), "strips or tiles with missing or wrong lengths"),
+    "missing.tif": (lambda: _tiff(None), "strips or tiles"),
+    "zero.tif": (lambda: _tiff((0, 0)), "strips or tiles"),
+    "huge.tif": (lambda: _tiff((600, 10**6)), "strips or tiles"),
     "sensor.tif": (lambda: _tiff((600, 600)).replace(struct.pack("<HHII", 262, 3, 1, 1),
                                                      struct.pack("<HHII", 262, 3, 1, 32803)),
-                   "it is a camera's raw file"),
-    "big.tif": (lambda: _red("TIFF", big_tiff=True), "captions can be embedded in"),
-    "cut.jpg": (lambda: _red("JPEG")[:-20], "it is damaged"),
-    "cut.png": (lambda: _red("PNG")[:-20], "its structure is damaged"),
-    "cut.webp": (lambda: _red("WEBP")[:-5], "its structure is damaged"),
-    "a.gif": (lambda: _red("GIF"), "captions can be embedded in"),
-    "a.bmp": (lambda: _red("BMP"), "captions can be embedded in"),
-    "a.avif": (lambda: _red("AVIF"), "captions can be embedded in"),
-    "signed.png": (_c2pa_png, "it is signed"),
-    "xmp.jpg": (lambda: _red("JPEG", xmp=b"<x>not RDF"), "its XMP cannot be read"),
+                   "raw file"),
+    "big.tif": (lambda: _red("TIFF", big_tiff=True), "JPEG, PNG"),
+    "cut.jpg": (lambda: _red("JPEG")[:-20], "damaged"),
+    "cut.png": (lambda: _red("PNG")[:-20], "damaged"),
+    "cut.webp": (lambda: _red("WEBP")[:-5], "damaged"),
+    "a.gif": (lambda: _red("GIF"), "JPEG, PNG"),
+    "a.bmp": (lambda: _red("BMP"), "JPEG, PNG"),
+    "a.avif": (lambda: _red("AVIF"), "JPEG, PNG"),
+    "signed.png": (_c2pa_png, "C2PA"),
+    "xmp.jpg": (lambda: _red("JPEG", xmp=b"<x>not RDF"), "XMP"),
     "meta.jpg": (lambda: _red("JPEG", xmp=FOREIGN.replace(b"ns:meta", b"ns:mesa")),
-                 "rdf:RDF at an unusual place"),
+                 "rdf:RDF"),
     "head.jpg": (lambda: _red("JPEG", xmp=FOREIGN).replace(b"com/xap/1.0", b"comqxap/1.0"),
-                 "it has XMP at an unusual place"),
+                 "XMP"),
     "two.jpg": (lambda: _red("JPEG", xmp=FOREIGN)[:2] + _red("JPEG", xmp=FOREIGN)[2:20]
-                + _segment(FOREIGN) + _red("JPEG", xmp=FOREIGN)[20:], "several XMP packets"),
+                + _segment(FOREIGN) + _red("JPEG", xmp=FOREIGN)[20:], "XMP packets"),
 }  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def test_a_photo_at_risk_is_left_byte_for_byte(tmp_path: Path, name: str) -> Non
     path.write_bytes(data)
     before = path.stat()
     for target in (path, tmp_path / "out" / name):
-        with pytest.raises(EmbedError, match=f"{name}: was left as it is: .*{reason}"):
+        with pytest.raises(EmbedError, match=f"{name}: .*{reason}"):
             embed(path, target, CAPTION, ["red"], keep=True)
     assert path.read_bytes() == data
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -181,7 +181,7 @@ def test_a_preview_behind_the_image_is_not_lost(tmp_path: Path) -> None:
     base = data.index(b"Exif\0\0") + 6
     data = data.replace(b"12345678", struct.pack("<I", len(data) - base) + b"5678") + preview
     (path := tmp_path / "a.jpg").write_bytes(data)
-    with pytest.raises(EmbedError, match="point to a preview behind the image"):
+    with pytest.raises(EmbedError, match="preview"):
         embed(path, path, CAPTION, [], keep=True)
     assert path.read_bytes() == data
 
@@ -232,7 +232,7 @@ def test_owner_mode_times_and_attributes_stay(photo: Path) -> None:
 def test_hard_links_are_not_separated(photo: Path, tmp_path: Path) -> None:
     (tmp_path / "b.jpg").hardlink_to(photo)
     data = photo.read_bytes()
-    with pytest.raises(EmbedError, match="it has 2 hard links"):
+    with pytest.raises(EmbedError, match="2 hard links"):
         embed(photo, photo, CAPTION, [], keep=True)
     assert photo.samefile(tmp_path / "b.jpg")
     assert photo.read_bytes() == data
@@ -250,7 +250,7 @@ def test_a_symbolic_link_stays_and_its_photo_changes(photo: Path, tmp_path: Path
 def test_a_read_only_photo_is_left(photo: Path) -> None:
     data = photo.read_bytes()
     photo.chmod(0o444)
-    with pytest.raises(EmbedError, match="it is read-only"):
+    with pytest.raises(EmbedError, match="read-only"):
         embed(photo, photo, CAPTION, [], keep=True)
     assert photo.read_bytes() == data
     assert stat.S_IMODE(photo.stat().st_mode) == 0o444
@@ -263,7 +263,7 @@ def test_a_change_in_between_is_not_lost(photo: Path, monkeypatch: pytest.Monkey
         photo.write_bytes(theirs)
 
     monkeypatch.setattr(xmp, "keep_attributes", meanwhile)
-    with pytest.raises(ChangedError, match="changed while it was read"):
+    with pytest.raises(ChangedError, match=r"a\.jpg"):
         embed(photo, photo, CAPTION, [], keep=True)
     assert photo.read_bytes() == theirs
     assert [p.name for p in photo.parent.iterdir()] == ["a.jpg"]
@@ -272,7 +272,7 @@ def test_a_change_in_between_is_not_lost(photo: Path, monkeypatch: pytest.Monkey
 def test_another_photo_than_the_captioned_one_is_left(photo: Path) -> None:
     data = photo.read_bytes()
     captioned = hashlib.sha256(b"another photo").hexdigest()
-    with pytest.raises(ChangedError, match="changed after it was captioned"):
+    with pytest.raises(ChangedError, match=r"a\.jpg"):
         embed(photo, photo, CAPTION, [], keep=True, sha256=captioned)
     assert photo.read_bytes() == data
     same = hashlib.sha256(data).hexdigest()
@@ -290,7 +290,7 @@ def test_a_copy_that_reads_back_otherwise_is_thrown_away(
         return found if path == photo else {**found, differing: "another"}
 
     monkeypatch.setattr(xmp, "contents_of", read)
-    with pytest.raises(EmbedError, match=f"a copy with the caption differs in its {differing}"):
+    with pytest.raises(EmbedError, match=f"{differing}"):
         embed(photo, photo, CAPTION, [], keep=True)
     assert photo.read_bytes() == data
     assert [p.name for p in photo.parent.iterdir()] == ["a.jpg"]
@@ -318,7 +318,7 @@ def test_a_library_that_crashes_costs_one_photo(
 
     data = photo.read_bytes()
     monkeypatch.setattr("sightwords.sandbox.run_apart", crash)
-    with pytest.raises(EmbedError, match=r"it cannot be checked \(the helper .* SIGSEGV\)"):
+    with pytest.raises(EmbedError, match="SIGSEGV"):
         embed(photo, photo, CAPTION, [], keep=True)
     assert photo.read_bytes() == data
 
@@ -348,7 +348,7 @@ def test_a_batch_goes_on_and_writes_sidecars(photo: Path, tiny_bundle: Path) -> 
     assert errors.keys() == left.keys()
     for name, error in errors.items():
         sidecar = (photos / name).with_suffix(".xmp")
-        assert error.endswith(f"; its caption is in {sidecar}")
+        assert str(sidecar) in error
         assert description_of(sidecar) is not None
     assert description_of(photo) is not None
     assert description_of(photos / "f.png") is not None
@@ -371,8 +371,7 @@ def test_a_sidecar_of_the_users_is_kept(tmp_path: Path, tiny_bundle: Path) -> No
     before = (tmp_path / "b.xmp").read_bytes()
     assert _batch(tmp_path, tiny_bundle) == 1
     assert (tmp_path / "b.xmp").read_bytes() == before
-    assert "no sidecar could be written" in _errors(tmp_path)["b.bmp"]
-    assert "has a description already" in _errors(tmp_path)["b.bmp"]
+    assert str(tmp_path / "b.xmp") in _errors(tmp_path)["b.bmp"]
     assert _batch(tmp_path, tiny_bundle, "--overwrite", "always") == 1
     assert description_of(tmp_path / "b.xmp") != "our door in May"
 

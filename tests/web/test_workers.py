@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from sightwords import parallel
+from sightwords import worker_process
 from sightwords.errors import BundleError
-from sightwords.parallel import WorkerLostError
 from sightwords.web import workers
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
 from sightwords.web.problems import BROKEN, BUSY, DIED, RESTARTING, TOO_LATE, Problem, Refused
 from sightwords.web.workers import MOST_TRIES, Pool, ProcessWorker
+from sightwords.worker_process import WorkerLostError
 
 SECONDS = 240  # a busy machine may take long to start a process
 
@@ -288,7 +288,7 @@ def _until(check: Callable[[], bool]) -> None:
 def test_an_idle_worker_that_dies_or_stops_is_replaced(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "SILENT_SECONDS", 4.0)
+    monkeypatch.setattr(worker_process, "SILENT_SECONDS", 4.0)
     pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
     assert pool.ready() == 1
     [first] = _pids(pool)
@@ -301,7 +301,7 @@ def test_an_idle_worker_that_dies_or_stops_is_replaced(
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
 def test_a_stopped_worker_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(worker_process, "SILENT_SECONDS", 3.0)
     pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
     os.kill(_pids(pool)[0], signal.SIGSTOP)
     large = Job(kind="words", name="large", data=b"x" * 5_000_000)  # more than a pipe holds

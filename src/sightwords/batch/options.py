@@ -1,4 +1,4 @@
-"""What a batch is asked for, and how far it is."""
+"""The options of a batch, and how far it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Literal
 
 from sightwords._version import __version__
-from sightwords.batch.outputs import SIDECARS, Format
+from sightwords.batch.outputs import FILE_PER_PHOTO, Format
 from sightwords.errors import InputError
 from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, limits_of
 from sightwords.language.constraints import split_words, unknown_words_warning
@@ -25,17 +25,16 @@ Overwrite = Literal["never", "missing", "always"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """What a batch is asked for on any engine."""
+class CommonOptions:
+    """The options of a batch on any engine."""
 
     format: Format = "jsonl"
     bundle: str | None = None
     """None: the one inside the package."""
     overwrite: Overwrite = "never"
-    """What is there already: `never` touched, kept with what is `missing` added, or `always`
-    replaced."""
+    """Existing output: `never` touched, kept with what is `missing` added, or `always` replaced."""
     resume: bool = False
-    """Go on where an earlier run was killed."""
+    """Continue an earlier run that was killed."""
     workers: int | None = None
     """Cores to use; None: all."""
     n_best: int = 0
@@ -49,10 +48,10 @@ class Wishes:
     forbid: tuple[str, ...] = ()
 
     def captioner(self, bundle: Path) -> Callable[[], Captioner]:
-        """What loads the system that these captions come from; one core each.
+        """A function that loads the bundle with these options, on one core.
 
-        Forbidden words that it never says are left out: `warn` names them once, where each process
-        and each machine would name them again.
+        It leaves out forbidden words that the bundle never says: `warn` names them once, but each
+        process and each machine would name them again.
         """
         forbid = split_words(self.forbid)
         if forbid:
@@ -77,7 +76,7 @@ class Wishes:
             log.warning("%s", idle)
 
     def settings(self, fingerprint: str) -> dict[str, Any]:
-        """All that the records depend on: a run is resumed with the same only."""
+        """All that the records depend on: a run is resumed only with the same settings."""
         return {
             "sightwords": __version__,
             "bundle": fingerprint,
@@ -88,39 +87,47 @@ class Wishes:
             "forbid": list(self.forbid),
         }
 
+    def refuse_unfinished(self, place: object) -> None:
+        """Refuse to start over an unfinished batch, unless asked to resume or replace it."""
+        if not self.resume and self.overwrite != "always":
+            raise InputError(
+                f"{place}: is an unfinished batch; continue it with --resume, or start again with "
+                "--overwrite always"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
-class BatchOptions(Wishes):
-    """What a batch on this machine is asked for."""
+class BatchOptions(CommonOptions):
+    """The options of a batch on this machine."""
 
     out: Path
-    """The results file, or the folder of the sidecars."""
+    """The results file, or the folder of the files per photo."""
     in_place: bool = False
-    """Whether `embedded` may change the photographs themselves; `out` is then their folder."""
+    """Whether `embedded` may change the photos themselves; `out` is then their folder."""
 
     @property
-    def sidecars(self) -> bool:
-        """Whether each photograph gets a file of its own."""
-        return self.format in SIDECARS
+    def file_per_photo(self) -> bool:
+        """Whether each photo gets its own file."""
+        return self.format in FILE_PER_PHOTO
 
     @property
     def journal(self) -> Path:
         """What is done so far."""
-        if self.sidecars:
+        if self.file_per_photo:
             return self.out / ".sightwords-batch.part"
         return self.out.with_name(f"{self.out.name}.part")
 
     @property
     def sums(self) -> Path:
         """Which bytes the captions describe, for a later `--overwrite missing` or `--resume`."""
-        if self.sidecars:
+        if self.file_per_photo:
             return self.out / ".sightwords-sums"
         return self.out.with_name(f".{self.out.name}.sums")
 
     @property
     def errors(self) -> Path:
-        """Photographs that could not be captioned."""
-        if self.sidecars:
+        """Photos that could not be captioned."""
+        if self.file_per_photo:
             return self.out / "sightwords-errors.jsonl"
         return self.out.with_name(f"{self.out.name}.errors.jsonl")
 
@@ -129,32 +136,32 @@ CLUSTER_FORMATS: tuple[Format, ...] = ("jsonl", "parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(Wishes):
-    """What a batch on a Ray cluster is asked for."""
+class ClusterOptions(CommonOptions):
+    """The options of a batch on a Ray cluster."""
 
     out: str
     """A path or URL: one file where it ends in .jsonl or .parquet, else a folder of them."""
     address: str | None = None
     """HOST:PORT of the cluster, or `auto`; None: RAY_ADDRESS, or a cluster of this machine."""
     slice_images: int = 256
-    """What is captioned and kept at a time: a lost node loses no more of it than that a core."""
+    """Photos captioned and kept together: a lost machine loses at most one slice per core."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense on a cluster."""
+        """Refuse options that a cluster does not support."""
         if self.format not in CLUSTER_FORMATS:
             raise InputError(
-                f"--engine ray writes {' or '.join(CLUSTER_FORMATS)}, not {self.format}; name such "
-                "a file as --out, or give --format, or take --engine local"
+                f"--engine ray writes {' or '.join(CLUSTER_FORMATS)}, not {self.format}; end --out "
+                "in such a format, give --format, or use --engine local"
             )
         if self.overwrite == "missing":
             raise InputError(
-                "--overwrite missing needs --engine local; --engine ray captions a source as a "
-                "whole: go on with --resume, or give the new shards and another --out"
+                "--overwrite missing needs --engine local; --engine ray captions a whole "
+                "source: continue it with --resume, or give the new shards and another --out"
             )
         if self.address is not None and self.address.startswith("ray://"):
             raise InputError(
                 f"--address {self.address}: Ray Data needs a driver inside the cluster; run this "
-                "on one of its machines with --address auto, or hand it in with: ray job submit"
+                "on one of its machines with --address auto, or submit it with: ray job submit"
             )
 
     @property
@@ -169,14 +176,14 @@ class ClusterOptions(Wishes):
 
     @property
     def errors(self) -> str:
-        """Photographs that could not be captioned."""
+        """Photos that could not be captioned."""
         if self.one_file:
             return f"{self.out}.errors.jsonl"
         return f"{self.out.rstrip('/')}/sightwords-errors.jsonl"
 
     @property
     def marker(self) -> str:
-        """What is there when all of it is whole."""
+        """The file that exists only when the whole output is written."""
         return self.out if self.one_file else f"{self.out.rstrip('/')}/sightwords-batch.json"
 
 
@@ -191,7 +198,7 @@ class Progress:
 
     total: int | None
     done: int = 0
-    """Photographs dealt with, those of earlier runs included."""
+    """Photos captioned or failed, those of earlier runs included."""
     failed: int = 0
     kept: int = 0
     """Of those done, the ones that this run did not have to caption."""

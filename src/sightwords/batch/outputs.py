@@ -1,7 +1,7 @@
-"""From the journal's records to files: JSONL, COCO results, CSV, Parquet, or a file a photograph.
+"""From the journal's records to one results file: JSONL, COCO results, CSV or Parquet.
 
-A results file appears under its name only when it is whole. Text files, XMP sidecars and
-photographs with XMP inside appear one by one, each whole.
+The file appears under its name only when it is whole. Formats with one file per photo are in
+`photo_files`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -17,22 +16,20 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from sightwords.batch.parquet import read_parquet, write_parquet
 from sightwords.batch.records import Record, is_record
-from sightwords.batch.xmp import can_hold, description_of, embed, write_xmp
 from sightwords.corpus.folder import is_image_name
-from sightwords.corpus.sources import is_url
 from sightwords.errors import InputError
-from sightwords.files import FULL, atomic_path, write_text
+from sightwords.files import atomic_path, write_text
 
 Format = Literal["jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"]
 FORMATS: tuple[str, ...] = get_args(Format)
-SIDECARS: frozenset[str] = frozenset(("txt", "xmp", "embedded"))
-"""Formats that write a file a photograph into a folder."""
+FILE_PER_PHOTO: frozenset[str] = frozenset(("txt", "xmp", "embedded"))
+"""Formats that write one file per photo into a folder."""
 
 _CSV_FIELDS = ("id", "caption", "confidence", "words")
 
 
 def format_of(out: str) -> Format:
-    """The format that a file name asks for; a name without ending is a folder of sidecars.
+    """The format that a file name asks for; a name without ending is a folder of texts.
 
     >>> [format_of(name) for name in ("captions.jsonl", "results.json", "c.csv", "captions")]
     ['jsonl', 'coco', 'csv', 'txt']
@@ -44,7 +41,7 @@ def format_of(out: str) -> Format:
     ending = Path(out).suffix.lower()
     if ending not in endings:
         raise InputError(
-            f"{out}: the ending {ending!r} names no format; end it in .jsonl, .json (for COCO), "
+            f"{out}: no format has the ending {ending!r}; use .jsonl, .json (for COCO), "
             f".csv or .parquet, or give --format {'|'.join(FORMATS)}"
         )
     return endings[ending]
@@ -57,7 +54,7 @@ def write_results(path: Path, kind: Format, records: Iterable[Record]) -> None:
 
 
 def read_results(path: Path, kind: Format) -> Iterator[Record]:
-    """What an earlier run wrote, as records: the images that need no caption any more."""
+    """What an earlier run wrote, as records: these images need no caption."""
     for number, record in enumerate(_read(path, kind), 1):
         if not is_record(record):
             raise _not_ours(path, kind, f"record {number} has no id and caption of text")
@@ -95,124 +92,12 @@ def without_sum(record: Record) -> Record:
 
 
 def write_errors(path: Path, records: Iterable[Record]) -> None:
-    """List the photographs that could not be captioned, one JSON object a line; none, no file."""
+    """List the photos that could not be captioned, one JSON object per line; no errors, no file."""
     lines = [json.dumps(without_sum(record), ensure_ascii=True) + "\n" for record in records]
     if lines:
         write_text(path, "".join(lines))
     else:
         path.unlink(missing_ok=True)
-
-
-def sidecar_name(image_id: str, kind: Format, taken: set[str]) -> str:
-    """Where a photograph's own file goes below the output folder: the source's tree again.
-
-    `a.jpg` gets `a.txt`, as tools that train on captions expect; a later `a.png` beside it gets
-    `a.png.txt`. Names given out are added to `taken`.
-
-    >>> taken = set()
-    >>> names = ("2019/dog.jpg", "2019/dog.png", "../cat.jpg")
-    >>> [sidecar_name(name, "txt", taken) for name in names]
-    ['2019/dog.txt', '2019/dog.png.txt', 'cat.txt']
-    """
-    # Elsewhere a folder may be called "12:30", and a photo may have a backslash in its name.
-    windows = os.name == "nt"
-    inside = PurePosixPath(image_id.replace("\\", "/") if windows else image_id)
-    elsewhere = (windows and ":" in inside.parts[0]) or is_url(image_id)
-    if inside.is_absolute() or ".." in inside.parts or elsewhere:
-        inside = PurePosixPath(inside.name)  # a list may name photographs anywhere
-    ending = inside.suffix if kind == "embedded" else f".{kind}"
-    short = inside.with_suffix(ending) if is_image_name(inside.name) else None
-    long = inside.with_name(f"{inside.name}{ending}")
-    name = (short if short is not None and str(short) not in taken else long).as_posix()
-    while name in taken:
-        name = f"{name.removesuffix(ending)}-2{ending}"
-    taken.add(name)
-    return name
-
-
-def write_beside(
-    kind: Format,
-    target: Path,
-    record: Record,
-    *,
-    photograph: Path,
-    keep: bool,
-    anew: bool = False,
-) -> str | None:
-    """Write one photograph's own file; what is wrong, where `keep` forbids to replace one.
-
-    `anew` makes a copy from the photograph as it is now, whatever is there.
-    """
-    words = _used_words(record)
-    if kind == "xmp":
-        return write_xmp(target, record["caption"], words, keep=keep)
-    if kind == "embedded":
-        return embed(
-            photograph,
-            target,
-            record["caption"],
-            words,
-            keep=keep,
-            anew=anew,
-            sha256=record.get("sha256"),
-        )
-    return _write_text(target, record["caption"] + "\n", keep=keep)
-
-
-def _used_words(record: Record) -> list[str]:
-    """The detected words that a caption uses."""
-    return [word["word"] for word in record["words"] if word["used"]]
-
-
-def write_instead(sidecar: Path, record: Record, *, keep: bool) -> Record:
-    """A sidecar for a photo that its caption could not be embedded in; the error that says so."""
-    try:
-        wrong = write_xmp(sidecar, record["caption"], _used_words(record), keep=keep)
-    except OSError as error:
-        if error.errno in FULL:
-            raise
-        wrong = f"{sidecar}: cannot be written ({error.strerror or error})"
-    where = f"no sidecar could be written: {wrong}" if wrong else f"its caption is in {sidecar}"
-    return {"id": record["id"], "error": f"{record['error']}; {where}"}
-
-
-def is_described(kind: Format, target: Path, *, photograph: Path, sidecar: Path) -> bool:
-    """Whether a photograph has what would be written already.
-
-    The `sidecar` of a photo counts only if its format cannot hold a caption itself.
-    """
-    if kind == "txt" or (kind == "xmp" and not exists(target)):
-        return exists(target)
-    described = target if exists(target) else photograph
-    if description_of(described) is not None:
-        return True
-    instead = kind == "embedded" and exists(sidecar) and not can_hold(photograph)
-    return instead and description_of(sidecar) is not None
-
-
-def exists(path: Path) -> bool:
-    """As `Path.exists`, which raises where a name is too long or a folder on the way is shut."""
-    return os.path.exists(path)  # noqa: PTH110
-
-
-def is_ours(kind: Format, target: Path, captions: set[str]) -> bool:
-    """Whether a photo's own file has one of these captions, which an earlier run gave it."""
-    if kind != "txt":
-        return exists(target) and description_of(target) in captions
-    try:
-        return target.read_bytes() in {f"{caption}\n".encode() for caption in captions}
-    except OSError:
-        return False
-
-
-def _write_text(path: Path, text: str, *, keep: bool) -> str | None:
-    if keep and path.exists():
-        # An equal one is what a run that was killed has left.
-        if path.read_bytes() == text.encode("utf-8"):
-            return None
-        return f"{path}: is there already and was left as it is; replace it with --overwrite always"
-    write_text(path, text)
-    return None
 
 
 def result_id(image_id: str) -> int | str:

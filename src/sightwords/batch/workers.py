@@ -21,13 +21,13 @@ from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 
-from sightwords.batch.content import read_once, stamp
 from sightwords.batch.records import Record, caption_record
 from sightwords.batch.sources import Item
+from sightwords.batch.sums import file_stamp, read_once
 from sightwords.errors import SightwordsError, said_of
 from sightwords.images.limits import DEFAULT_LIMITS, MAX_SECONDS
-from sightwords.parallel import AnswerError, WorkerLostError, WorkerProcess
 from sightwords.pipeline import Captioner
+from sightwords.worker_process import AnswerError, WorkerLostError, WorkerProcess
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +72,11 @@ def describe(captioner: Captioner, item: Item, n_best: int = 0) -> Record:
     """Caption one item; whatever goes wrong is an error of this photo alone."""
     content = None
     try:
-        before = stamp(item.image)
+        before = file_stamp(item.image)
         limits = getattr(captioner, "limits", DEFAULT_LIMITS)  # a function has none
         image, content = read_once(item.image, limits)
         caption = captioner(image)
-        if image.data is None and stamp(item.image) != before:
+        if image.data is None and file_stamp(item.image) != before:
             content = None  # it was changed meanwhile: a resumed run captions it again
         return {"id": item.id, "sha256": content, **caption_record(caption, n_best=n_best)}
     except Exception as error:  # MemoryError and RecursionError too: the other photos go on

@@ -19,11 +19,11 @@ from time import monotonic
 from typing import Any, Protocol
 
 from sightwords.errors import BundleError, SightwordsError
-from sightwords.parallel import WorkerLostError, WorkerProcess
 from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
 from sightwords.web.problems import BROKEN, DIED
 from sightwords.web.waiting import Answer, Ticket, Waiting
+from sightwords.worker_process import WorkerLostError, WorkerProcess
 
 log = logging.getLogger(__name__)
 

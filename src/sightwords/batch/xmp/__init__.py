@@ -52,7 +52,7 @@ _FORMATS: tuple[tuple[tuple[bytes, ...], ModuleType, tuple[str, ...]], ...] = (
 def write_xmp(target: Path, caption: str, words: Sequence[str], *, keep: bool) -> str | None:
     """Write a sidecar, or change the one that is there; what is wrong, if anything is.
 
-    `keep` forbids to replace a description that says something else.
+    With `keep`, a description that says something else is not replaced.
     """
     packet = EMPTY
     try:
@@ -76,17 +76,17 @@ def embed(
     words: Sequence[str],
     *,
     keep: bool,
-    anew: bool = False,
+    new_copy: bool = False,
     sha256: str | None = None,
 ) -> str | None:
     """Write `target` as the photo with its caption inside; both may be one file.
 
-    A copy that is there already is changed itself, unless it is to be made `anew`. Returns what is
-    wrong where `keep` forbids to replace a description. Raises `EmbedError` where the caption
+    A copy that is there already is changed itself, unless `new_copy`. Returns what is wrong
+    where `keep` protects a description. Raises `EmbedError` where the caption
     cannot go inside without a risk to the rest; nothing is changed then. `sha256` is the sum of the
     bytes that were captioned: a photo that has others by now is left alone (`ChangedError`).
     """
-    given = target if target.exists() and not anew else photograph
+    given = target if target.exists() and not new_copy else photograph
     try:
         expected = sha256 if given.samefile(photograph) else None
         pair = given.resolve(), target.resolve()

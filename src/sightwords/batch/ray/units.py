@@ -10,18 +10,19 @@ holds, and a slice that was captioned stays captioned.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightwords.batch.sources import Item, Source, open_source
+from sightwords.batch.sums import file_stamp
 from sightwords.corpus.problems import Problems
 from sightwords.corpus.records import checked
 from sightwords.corpus.shards import SHARD_NAME, read_shards
 from sightwords.corpus.sources import expand, is_url
 from sightwords.errors import CorpusError, InputError, require
 from sightwords.parallel import ordered_map
+from sightwords.types import ImageRef
 
 SLICE_BYTES = 32 << 20
 """A slice of large photographs ends before it has 256 of them: it travels as one."""
@@ -85,17 +86,9 @@ def _stamp(unit: Unit) -> str:
     places = [unit.shard] if unit.shard else [item.image.location for item in unit.items]
     total = hashlib.sha256()
     for place in places:
-        total.update(repr(_remote(place) if is_url(place) else _local(place)).encode())
+        found = _remote(place) if is_url(place) else file_stamp(ImageRef(place))
+        total.update(repr(found).encode())
     return total.hexdigest()[:12]
-
-
-def _local(path: str) -> tuple[int, ...] | None:
-    """What changes when a file is written or another takes its place."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - a name may hold any character
-    except (OSError, ValueError):
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _remote(url: str) -> list[str] | None:

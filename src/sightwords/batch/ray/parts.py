@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sightwords.batch.journal import line_of, record_of
+from sightwords.batch.ray.store import Store
 from sightwords.batch.records import Record, is_record
-from sightwords.batch.store import Store
 from sightwords.errors import InputError
 
 HEADER = "batch.json"

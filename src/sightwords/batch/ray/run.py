@@ -19,21 +19,20 @@ from typing import Any
 import numpy as np
 
 from sightwords.batch.journal import check_header, header_line, line_of, record_of
-from sightwords.batch.keys import Prints, doubles, prints_of
-from sightwords.batch.nodes import Captioning, Work, finish_unit, packed, read_unit
 from sightwords.batch.options import ClusterOptions, Progress
 from sightwords.batch.outputs import without_sum, write_results
-from sightwords.batch.parts import HEADER, DamagedPartsError, Done, Keys, load_unit, named
+from sightwords.batch.ray.keys import Prints, doubles, prints_of
+from sightwords.batch.ray.machines import Captioning, Work, finish_unit, packed, read_unit
+from sightwords.batch.ray.parts import HEADER, DamagedPartsError, Done, Keys, load_unit, named
+from sightwords.batch.ray.session import connected, require_ray, rows_of, shape, source_of
+from sightwords.batch.ray.store import Store, split_place
+from sightwords.batch.ray.units import Unit, source_print, stamped, units_of
 from sightwords.batch.records import Record
-from sightwords.batch.session import connected, require_ray, rows_of, shape, source_of
-from sightwords.batch.store import Store, split_place
-from sightwords.batch.units import Unit, source_print, stamped, units_of
 from sightwords.bundle import Bundle, open_bundle
 from sightwords.errors import CorpusError, InputError, SightwordsError
+from sightwords.parallel import ONE_THREAD
 
 log = logging.getLogger(__name__)
-
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 Told = Callable[[Progress], None]
 
@@ -53,7 +52,7 @@ def run_on_ray(
     `on_problem` hears of records and shards that could not be read.
     """
     ray = require_ray()
-    finished = _finished(options)
+    finished = _is_finished(options)
     units = units_of(
         source,
         images=images,
@@ -113,23 +112,20 @@ class _Job:
         return Done.of(self.work.parts.names(), stamps)
 
 
-def _finished(options: ClusterOptions) -> bool:
-    """Refuse to write over anything unasked; whether a resumed run has nothing left to do."""
-    begun = Store.at(options.parts).exists(HEADER)
-    if begun and not options.resume and options.overwrite != "always":
-        raise InputError(
-            f"{options.parts}: an unfinished batch is there; go on with it by --resume, or start "
-            "again with --overwrite always"
-        )
-    store, name = split_place(options.marker)
-    if begun or not store.exists(name) or options.overwrite == "always":
+def _is_finished(options: ClusterOptions) -> bool:
+    """Whether a resumed run has nothing left to do; refuses to overwrite anything unasked."""
+    if Store.at(options.parts).exists(HEADER):
+        options.refuse_unfinished(options.parts)
         return False
-    if options.resume:
-        return True
-    raise InputError(
-        f"{options.out}: is there already; replace it with --overwrite always, or give another "
-        "--out"
-    )
+    store, name = split_place(options.marker)
+    if not store.exists(name) or options.overwrite == "always":
+        return False
+    if not options.resume:
+        raise InputError(
+            f"{options.out}: already exists; replace it with --overwrite always, or give another "
+            "--out"
+        )
+    return True
 
 
 def _stamp_place(options: ClusterOptions) -> tuple[Store, str]:
@@ -211,7 +207,7 @@ def _caption(job: _Job, files: dict[str, bytes], progress: Progress, tell: Told)
         # Half of what it uses: actors of a lost machine then find room on the others, where the
         # slices that were sent to them wait.
         num_cpus=job.work.threads / 2,
-        runtime_env={"env_vars": _ONE_THREAD},
+        runtime_env={"env_vars": ONE_THREAD},
     )
     for row in rows_of(captioned):
         progress.done += row["images"]

@@ -19,10 +19,10 @@ from typing import Any
 
 from sightwords._version import __version__
 from sightwords.batch.journal import line_of, record_of
-from sightwords.batch.keys import prints_of
 from sightwords.batch.options import ClusterOptions
 from sightwords.batch.outputs import write_results
-from sightwords.batch.parts import (
+from sightwords.batch.ray.keys import prints_of
+from sightwords.batch.ray.parts import (
     HEADER,
     DamagedPartsError,
     Done,
@@ -31,10 +31,10 @@ from sightwords.batch.parts import (
     save_slice,
     tries_name,
 )
+from sightwords.batch.ray.store import Store
+from sightwords.batch.ray.units import Unit, slices
 from sightwords.batch.records import Record
 from sightwords.batch.sources import Item
-from sightwords.batch.store import Store
-from sightwords.batch.units import Unit, slices
 from sightwords.batch.workers import GRACE_SECONDS, describe
 from sightwords.corpus.problems import Problems
 from sightwords.errors import BundleError, SightwordsError, require
