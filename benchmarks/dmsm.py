@@ -33,7 +33,7 @@ from sightwords.config import PRESETS, DmsmConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
-from sightwords.evaluate.retrieval import HEADER
+from sightwords.metrics.retrieval import HEADER
 from sightwords.runtime import available_cores
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary_file import load_vocabulary

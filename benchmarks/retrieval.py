@@ -25,7 +25,7 @@ import numpy as np
 
 from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
-from sightwords.evaluate.retrieval import HEADER, Retrieval, retrieval
+from sightwords.metrics.retrieval import HEADER, Retrieval, retrieval
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize_all
 from sightwords.train.dmsm.image_features import ImageFeatures, detector_features

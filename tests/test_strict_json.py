@@ -16,10 +16,9 @@ from sightwords.bundle import open_bundle, pack, seal, unpack
 from sightwords.config import load_config
 from sightwords.corpus import open_corpus
 from sightwords.errors import ConfigError, SightwordsError
-from sightwords.evaluate.human import read_human_row
 from sightwords.evaluate.references import read_references
 from sightwords.evaluate.results import read_results
-from sightwords.evaluate.rows import read_row
+from sightwords.evaluate.rows import read_human_row, read_row
 from sightwords.evaluate.server import read_image_list
 from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.language.maxent import MaxEnt

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightwords.corpus import Kind, open_corpus
-from sightwords.corpus.table import table_cells
+from sightwords.corpus.formats.table import table_cells
 from sightwords.errors import CorpusError
 
 Make = Callable[..., bytes]

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 from PIL import Image
 
+from sightwords.evaluate.compare_report import Entry, comparison_page, thumbnail
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.page import Entry, comparison_page, thumbnail
 from sightwords.types import ImageRef
 
 EVIL = "<script>alert(1)</script> & \"quotes\" 'too'"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sightwords.evaluate.captions import evaluate_captions, load_references
+from sightwords.evaluate.captions import evaluate_captions
+from sightwords.evaluate.references import load_references
 
 DATA = os.environ.get("SIGHTWORDS_DATA")
 CIDER = [0.805, 0.830, 0.870, 0.899, 0.939, 1.000, 1.016, 1.076, 1.108]

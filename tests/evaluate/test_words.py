@@ -138,7 +138,7 @@ def test_curves(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from PIL import Image
 
-    from sightwords.evaluate.curves import plot_words
+    from sightwords.evaluate.words import plot_words
 
     plot_words(judged(), ["dog", "red"], tmp_path / "curve.png")
     with Image.open(tmp_path / "curve.png") as picture:

@@ -21,7 +21,7 @@ CAPTION_TABLES = ("systems", "coco", "pascal5", "pascal50")
 def run_captions(args: argparse.Namespace) -> int:
     """Score one results file, and compare it with another where asked."""
     from sightwords.evaluate import evaluate_captions
-    from sightwords.evaluate.captions import load_references
+    from sightwords.evaluate.references import load_references
 
     _check_row(args)
     references = load_references(args.references)
@@ -83,7 +83,7 @@ def run_words(args: argparse.Namespace) -> int:
             save_words(report, args.out)
         say(f"wrote words.csv, table.json, table.csv and table.md into {args.out}")
     if args.plot:
-        from sightwords.evaluate.curves import plot_words
+        from sightwords.evaluate.words import plot_words
 
         with _writing(args.out):
             plot_words(report, _listed(args.plot) or [], Path(args.out) / "precision_recall.png")

@@ -8,20 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sightwords.corpus.coco import guess_images as guess_coco_images
-from sightwords.corpus.coco import read_coco
-from sightwords.corpus.flickr import TOKEN_LINE, read_flickr
-from sightwords.corpus.flickr import guess_images as guess_flickr_images
 from sightwords.corpus.folder import is_image_name
-from sightwords.corpus.hf import HUB_PREFIX, read_hf
-from sightwords.corpus.karpathy import read_karpathy
-from sightwords.corpus.manifest import Columns, find_fields, read_manifest, read_sentences
-from sightwords.corpus.pascal import is_sentence_file, read_pascal_page, read_sentence_folder
+from sightwords.corpus.formats.coco import guess_images as guess_coco_images
+from sightwords.corpus.formats.coco import read_coco
+from sightwords.corpus.formats.flickr import TOKEN_LINE, read_flickr
+from sightwords.corpus.formats.flickr import guess_images as guess_flickr_images
+from sightwords.corpus.formats.hf import HUB_PREFIX, read_hf
+from sightwords.corpus.formats.karpathy import read_karpathy
+from sightwords.corpus.formats.manifest import Columns, find_fields, read_manifest, read_sentences
+from sightwords.corpus.formats.pascal import (
+    is_sentence_file,
+    read_pascal_page,
+    read_sentence_folder,
+)
+from sightwords.corpus.formats.table import delimiter_of
 from sightwords.corpus.problems import Problems
 from sightwords.corpus.records import Located
 from sightwords.corpus.shards import SHARD_NAME, read_shards
 from sightwords.corpus.sources import expand, is_url, read_text, whence
-from sightwords.corpus.table import delimiter_of
 from sightwords.errors import CorpusError
 from sightwords.strict_json import loads
 

@@ -16,13 +16,8 @@ import numpy as np
 
 from sightwords.corpus.splits import choose_references
 from sightwords.errors import ScoreError
-from sightwords.evaluate.captions import (
-    References,
-    Report,
-    choose_metrics,
-    load_references,
-    score_pairs,
-)
+from sightwords.evaluate.captions import Report, choose_metrics, score_pairs
+from sightwords.evaluate.references import References, load_references
 from sightwords.metrics.score import Comparison, Score
 
 BASELINES = ("human", "shuffled-human")

@@ -9,7 +9,7 @@ from pathlib import Path
 from sightwords.corpus.ids import canonical_ids
 from sightwords.corpus.splits import choose_references
 from sightwords.errors import MissingExtraError, ScoreError
-from sightwords.evaluate.references import read_references
+from sightwords.evaluate.references import References, load_references
 from sightwords.evaluate.results import read_results
 from sightwords.metrics.score import Comparison, Score
 
@@ -17,7 +17,6 @@ METRICS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider")
 """Every caption metric, under its key in result files, in the order in which tables show them."""
 
 Results = str | Path | Mapping[str, str]
-References = str | Path | Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +144,6 @@ def _scorers() -> list[tuple[tuple[str, ...], Callable[[Comparison], Sequence[Sc
         (("rouge_l",), lambda pairs: (rouge_l(pairs),)),
         (("cider",), lambda pairs: (cider(pairs),)),
     ]
-
-
-def load_references(references: References) -> dict[str, tuple[str, ...]]:
-    """References by canonical image id, from a file or a mapping."""
-    if isinstance(references, (str, Path)):
-        return read_references(references)
-    ids = canonical_ids(references, where="references")
-    return {ids[str(key)]: tuple(captions) for key, captions in references.items()}
 
 
 def _load_results(results: Results) -> dict[str, str]:

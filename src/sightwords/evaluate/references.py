@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from sightwords.corpus import open_corpus
@@ -12,6 +12,18 @@ from sightwords.errors import ScoreError
 from sightwords.types import ImageRef
 
 log = logging.getLogger(__name__)
+
+
+References = str | Path | Mapping[str, Sequence[str]]
+"""A file of any corpus, or captions by image id."""
+
+
+def load_references(references: References) -> dict[str, tuple[str, ...]]:
+    """References by canonical image id, from a file or a mapping."""
+    if isinstance(references, (str, Path)):
+        return read_references(references)
+    ids = canonical_ids(references, where="references")
+    return {ids[str(key)]: tuple(captions) for key, captions in references.items()}
 
 
 def read_references(source: str | Path) -> dict[str, tuple[str, ...]]:

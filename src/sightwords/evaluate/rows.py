@@ -2,7 +2,9 @@
 
 A row is written by the command that measured it (`--save-row TABLE:SYSTEM`) and read by
 `sightwords evaluate tables`; nothing else puts a number into a table. Values are fractions
-(0.257 for 25.7 %), perplexity as it is.
+(0.257 for 25.7 %), perplexity as it is. The columns that people fill are read from the results.json
+that `sightwords study results --out` writes; a study whose votes are not people's, or that compared
+with anything but human captions, is refused.
 """
 
 from __future__ import annotations
@@ -30,6 +32,11 @@ TABLES = {
     "pascal50": "PASCAL against 50 references",
 }
 """The tables a row can belong to."""
+
+HUMAN_STUDY = ("same_as_human", "better_than_human", "same_or_better")
+"""Columns that only a human study can fill; no row file may."""
+
+_KEYS = dict(zip(("same", "better", "same_or_better"), HUMAN_STUDY, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +138,40 @@ def read_rows(folder: Path, table: str) -> dict[str, Row]:
             raise ScoreError(f"{path}: a second row for {row.system!r}; keep one")
         rows[row.system] = row
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class HumanRow:
+    """One system as people judged it."""
+
+    system: str
+    cells: Mapping[str, str]
+    """By column: `26.2 (±2.1)`."""
+    signature: str
+
+
+def read_human_row(path: str | Path) -> HumanRow:
+    """A study's columns, checked to be people's."""
+    try:
+        content = loads(read_text(path))
+        origin, against = content["origin"], content["against"]
+        system, signature = str(content["system"]), str(content["signature"])
+        shares = content["shares"]
+        cells = {
+            column: f"{100 * shares[key]['value']:.1f} (±{100 * shares[key]['margin']:.1f})"
+            for key, column in (_KEYS.items() if shares is not None else ())
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ScoreError):
+            raise
+        raise ScoreError(
+            f"{path}: not a study's results ({error!r}); expected the results.json that "
+            "`sightwords study results --out` writes"
+        ) from error
+    if origin != "human" or "|origin:human|" not in signature:
+        raise ScoreError(
+            f"{path}: its votes are {origin}, and only people's fill human columns; leave it out"
+        )
+    if against != "human":
+        raise ScoreError(f"{path}: compares with {against!r}; the columns ask for human captions")
+    return HumanRow(system, cells, signature)

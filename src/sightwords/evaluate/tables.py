@@ -12,7 +12,6 @@ from pathlib import Path
 
 from sightwords.errors import ScoreError
 from sightwords.evaluate.grid import Grid
-from sightwords.evaluate.human import HUMAN_STUDY, HumanRow, read_human_row
 from sightwords.evaluate.published import (
     COCO,
     PARTS_OF_SPEECH,
@@ -22,7 +21,7 @@ from sightwords.evaluate.published import (
     WORDS,
     Values,
 )
-from sightwords.evaluate.rows import Row, read_rows
+from sightwords.evaluate.rows import HUMAN_STUDY, HumanRow, Row, read_human_row, read_rows
 
 OPEN = "open"
 NOT_GIVEN = "–"

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sightwords.errors import ScoreError
-from sightwords.evaluate.captions import References, load_references
+from sightwords.errors import ScoreError, require
 from sightwords.evaluate.grid import Grid, csv_text
+from sightwords.evaluate.references import References, load_references
 from sightwords.evaluate.rows import Row, save_row
 from sightwords.evaluate.word_scores import Scores, WordScoreTable, read_word_scores
-from sightwords.files import write_text
-from sightwords.metrics.word_ap import count_words
+from sightwords.files import atomic_path, write_text
+from sightwords.metrics.word_ap import count_words, precision_recall
 from sightwords.metrics.word_ap import evaluate_words as judge_words
 from sightwords.metrics.word_table import ALL, CaptionCounts, WordMeans, WordTable, summarise
 from sightwords.text.ptb import tokenize_all
@@ -209,6 +209,34 @@ def save_word_rows(report: WordReport, folder: str | Path, *, system: str) -> Pa
     save_row(Path(folder), Row("words", "Chance", chance, signatures))
     save_row(Path(folder), Row("words", "Human Agreement", human, signatures))
     return save_row(Path(folder), Row("words", system, own, signatures))
+
+
+def plot_words(report: WordReport, words: Sequence[str], path: str | Path) -> None:
+    """Draw one curve a word, with a dot where people stand, as PNG, SVG or PDF by the ending."""
+    figures = require("matplotlib.figure", extra="eval", purpose="drawing curves")
+    place = {word: number for number, word in enumerate(report.table.words)}
+    unknown = [word for word in words if word not in place]
+    if unknown or not words:
+        raise ScoreError(
+            f"cannot draw {', '.join(map(repr, unknown)) or 'no words'}; "
+            f"choose among the {len(place)} words judged"
+        )
+    figure = figures.Figure(figsize=(6, 5), layout="constrained")
+    axes = figure.subplots()
+    for word in words:
+        column = place[word]
+        precision, recall = precision_recall(
+            report.scores[:, column], report.truth.counts[:, column], report.truth.captions
+        )
+        label = f"{word} (AP {100 * report.table.ap[column]:.1f})"
+        (line,) = axes.plot(recall, precision, label=label)
+        human = report.table.human_recall[column], report.table.human_precision[column]
+        axes.plot(*human, "o", color=line.get_color())
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
+    axes.set_title(f"{report.name}; dots: people")
+    axes.legend(loc="best")
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)
 
 
 def _row_values(report: WordReport, **columns: str) -> dict[str, float]:

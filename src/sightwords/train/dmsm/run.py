@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sightwords.config import DmsmConfig
 from sightwords.corpus import open_corpus
-from sightwords.evaluate.retrieval import Retrieval
+from sightwords.metrics.retrieval import Retrieval
 from sightwords.train.data.sources import source_key
 from sightwords.train.dmsm.data import dmsm_data
 from sightwords.train.dmsm.export import WEIGHTS_NAME, DmsmExport, export_dmsm, save_dmsm

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from sightwords.corpus.ids import canonical_id
-from sightwords.evaluate.retrieval import Retrieval, retrieval
+from sightwords.metrics.retrieval import Retrieval, retrieval
 from sightwords.text.ptb import tokenize_all
 from sightwords.train.dmsm.data import word_rows
 from sightwords.train.dmsm.image_features import ImageFeatures

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sightwords.corpus.folder import ImageFolder, first_folder, parent, stem
-from sightwords.corpus.json_items import walk
+from sightwords.corpus.formats.json_items import walk
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, text_of
 from sightwords.corpus.sources import is_url, read_text

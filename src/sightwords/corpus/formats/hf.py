@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightwords.corpus.folder import ImageFolder, parent, stem
-from sightwords.corpus.manifest import Columns, Fields, find_fields, without_ending
+from sightwords.corpus.formats.manifest import Columns, Fields, find_fields, without_ending
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, captions_of, text_of
 from sightwords.corpus.sources import expand

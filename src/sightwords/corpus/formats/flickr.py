@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from sightwords.corpus.folder import ImageFolder, first_folder, parent, stem
-from sightwords.corpus.karpathy import karpathy_splits
+from sightwords.corpus.formats.karpathy import karpathy_splits
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, Row, merged, with_images
 from sightwords.corpus.sources import is_url, read_lines

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightwords.errors import ScoreError
-from sightwords.evaluate.retrieval import HEADER, retrieval
+from sightwords.metrics.retrieval import HEADER, retrieval
 
 
 def _plain(images: np.ndarray, texts: np.ndarray, owners: list[int]) -> tuple[list[int], list[int]]:

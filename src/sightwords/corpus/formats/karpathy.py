@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sightwords.corpus.coco import coco_id, coco_names
 from sightwords.corpus.folder import ImageFolder, stem
-from sightwords.corpus.json_items import walk
+from sightwords.corpus.formats.coco import coco_id, coco_names
+from sightwords.corpus.formats.json_items import walk
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, captions_of, text_of
 from sightwords.corpus.sources import read_text

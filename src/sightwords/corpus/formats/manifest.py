@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from sightwords.corpus.folder import ImageFolder, parent, stem
+from sightwords.corpus.formats.table import delimiter_of, table_cells
 from sightwords.corpus.problems import Kind, Problems
 from sightwords.corpus.records import Located, Row, captions_of, merged, text_of, with_images
 from sightwords.corpus.sources import (
@@ -26,7 +27,6 @@ from sightwords.corpus.sources import (
     read_lines,
     report_read_error,
 )
-from sightwords.corpus.table import delimiter_of, table_cells
 from sightwords.strict_json import loads
 from sightwords.types import Example
 
