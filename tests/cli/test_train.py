@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from sightwords.cli.main import main
-from sightwords.cli.train_progress import Talk
+from sightwords.cli.train.progress import Talk
 from sightwords.config import PRESETS, load_config
 
 
@@ -34,13 +34,15 @@ def _manifest(folder: Path, count: int = 60) -> Path:
 def test_settings_are_printed_as_a_file_that_reads_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "words", "--print-config", "--epochs", "2", "--size-px", "280"]) == 0
+    changes = ["--set", "words.epochs=2", "--set", "images.size_px=280"]
+    assert main(["train", "words", "--print-config", *changes]) == 0
     path = tmp_path / "mine.toml"
     path.write_text(capsys.readouterr().out, encoding="utf-8")
     config = load_config(path)
     assert (config.words.epochs, config.images.size_px) == (2, 280)
     assert config.words.backbone == PRESETS["default"].words.backbone
-    assert main(["train", "words", "--print-config", str(path), "--batch-size", "7"]) == 0
+    command = ["train", "words", "--print-config", "--config", str(path)]
+    assert main([*command, "--set", "words.batch_size=7"]) == 0
     assert "batch_size = 7" in capsys.readouterr().out
 
 
@@ -51,10 +53,81 @@ def test_the_paper_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     assert "learning_rate = 1.5625e-05" in printed
 
 
+VERBS = ("words", "language", "dmsm", "mert", "all")
+
+
+def test_one_file_means_the_same_in_every_verb(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'preset = "paper"\n[data]\ntrain = ["x.csv"]\n[words]\nepochs = 2\n', encoding="utf-8"
+    )
+    printed = set()
+    for verb in VERBS:
+        assert main(["train", verb, "--config", str(path), "--print-config"]) == 0
+        printed.add(capsys.readouterr().out)
+    [text] = printed
+    assert 'preset = "paper"' in text
+    assert 'backbone = "vgg16"' in text
+    for verb in VERBS:
+        command = ["train", verb, "--config", str(path), "--preset", "default", "--print-config"]
+        assert main(command) == 0
+        printed.add(capsys.readouterr().out)
+    [other] = printed - {text}
+    assert 'backbone = "dinov2-vits14"' in other
+    assert "epochs = 2" in other
+
+
+@pytest.mark.parametrize(
+    ("verb", "change"),
+    [
+        ("language", "words.epochs=2"),
+        ("dmsm", "run.stream=true"),
+        ("words", "mert.bags=2"),
+        ("all", "run.proposals=x"),
+        ("mert", "data.base=default"),
+    ],
+)
+def test_a_setting_that_the_verb_does_not_use_is_refused(
+    verb: str, change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--parts" if verb == "mert" else "--out", str(tmp_path / "out")]
+    assert main(["train", verb, "x.csv", "--set", change, *out]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert change.partition("=")[0] in line
+    assert f"train {verb}" in line
+
+
+def test_a_file_with_a_setting_that_no_verb_shares_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[run]\nstream = true\n", encoding="utf-8")
+    assert main(["train", "words", "--config", str(path), "--print-config"]) == 0
+    assert "stream = true" in capsys.readouterr().out
+    assert main(["train", "dmsm", "--config", str(path), "--print-config"]) == 1
+    error = capsys.readouterr().err
+    assert str(path) in error
+    assert "run.stream" in error
+
+
+def test_a_former_option_names_its_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "words", "x.csv", "--out", "y", "--batch-size", "2"])
+    assert "--set words.batch_size=VALUE" in capsys.readouterr().err
+
+
+def test_a_settings_file_is_no_source(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "words", "mine.toml", "--out", "y"])
+    assert "--config mine.toml" in capsys.readouterr().err
+
+
 def test_sources_and_a_target_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "words"])
-    assert "--train and --out" in capsys.readouterr().err
+    assert "--out" in capsys.readouterr().err
 
 
 def test_the_command_line_does_not_load_torch() -> None:
@@ -66,7 +139,7 @@ def test_without_torch_the_install_command_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert main(["train", "words", "--train", "x.csv", "--out", str(tmp_path)]) == 1
+    assert main(["train", "words", "x.csv", "--out", str(tmp_path)]) == 1
     assert "pip install 'sightwords[train]'" in capsys.readouterr().err
 
 
@@ -74,7 +147,7 @@ def test_progress_off_a_terminal_is_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([0.0, 10.0, 10.0, 31.0, 31.0])
-    monkeypatch.setattr("sightwords.cli.train_progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sightwords.cli.train.progress.time.monotonic", lambda: next(clock))
     talk = Talk()
     talk.images(100)
     talk.images(310)
@@ -105,9 +178,9 @@ def test_from_a_csv_file_to_calibrated_words(
         encoding="utf-8",
     )
     out, source = tmp_path / "detector", str(_manifest(tmp_path))
-    command = ["train", "words", str(settings), "--train", source, "--val", source]
-    command += ["--out", str(out), "--weights", str(tmp_path / "vit"), "--hold-out", "20"]
-    command += ["--device", "cpu"]
+    command = ["train", "words", source, "--config", str(settings), "--val", source]
+    command += ["--out", str(out), "--set", f"data.weights={tmp_path / 'vit'}", "--hold-out", "20"]
+    command += ["--set", "run.device=cpu"]
     assert main(command) == 0
     captured = capsys.readouterr()
     row = json.loads(captured.out)
@@ -118,7 +191,7 @@ def test_from_a_csv_file_to_calibrated_words(
     assert main(command) == 0  # finished: nothing is trained or decoded again
     assert "step" not in capsys.readouterr().err
 
-    calibrate = ["train", "calibration", str(out), "--images", source, "--hold-out", "20"]
+    calibrate = ["train", "calibration", str(out), source, "--hold-out", "20"]
     assert main(calibrate) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 20
     assert main(["words", str(tmp_path / "000.png"), "--detector", str(out)]) == 0
@@ -127,8 +200,7 @@ def test_from_a_csv_file_to_calibrated_words(
     assert main(["train", "quantise", str(out), "--out", str(tmp_path / "small")]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["network_bytes"] < (out / "network.onnx").stat().st_size
-    again = ["train", "words", str(settings), "--epochs", "11", *command[3:]]
-    assert main(again) == 1
+    assert main([*command, "--set", "words.epochs=11"]) == 1
     assert "is of a run with other settings" in capsys.readouterr().err
 
 
@@ -146,30 +218,24 @@ def test_words_in_boxes_from_a_proposal_file(
         "proposals = 2\nfrozen = true\nepochs = 1\nbatch_size = 3\n",
         encoding="utf-8",
     )
-    command = [
-        "train",
-        "words",
-        str(settings),
-        "--train",
-        str(source),
-        "--out",
-        str(tmp_path / "d"),
-    ]
+    command = ["train", "words", str(source), "--config", str(settings)]
+    command += ["--out", str(tmp_path / "d")]
+    proposals = ["--set", f"run.proposals={boxes}"]
     with pytest.raises(SystemExit):
         main(command)
-    assert "--proposals" in capsys.readouterr().err
-    assert main([*command, "--proposals", str(boxes), "--val", str(source)]) == 0
+    assert "run.proposals" in capsys.readouterr().err
+    assert main([*command, *proposals, "--val", str(source)]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["difference_from_torch"] < 1e-3
     assert row["val_images"] == 6
     assert row["ap"] is not None
-    calibrating = ["train", "calibration", str(tmp_path / "d"), "--images", str(source)]
-    assert main([*calibrating, "--proposals", str(boxes)]) == 0
+    calibrating = ["train", "calibration", str(tmp_path / "d"), str(source)]
+    assert main([*calibrating, "--set", f"proposals={boxes}"]) == 0
     assert (tmp_path / "d" / "calibration.json").exists()
     capsys.readouterr()
     assert main(calibrating) != 0
     assert "boxes" in capsys.readouterr().err
     lines[3]["id"] = "other"
     boxes.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert main([*command, "--proposals", str(boxes)]) != 0
+    assert main([*command, *proposals]) != 0
     assert "003" in capsys.readouterr().err

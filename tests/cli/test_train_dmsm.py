@@ -67,7 +67,8 @@ def folder(tmp_path: Path) -> Path:
 def _train(folder: Path, *options: str) -> int:
     return main(
         ["train", "dmsm", str(folder / "walls.csv"), "--detector", str(folder / "words"),
-         "--out", str(folder / "dmsm"), "--config", str(folder / "mine.toml"), "--device", "cpu",
+         "--out", str(folder / "dmsm"), "--config", str(folder / "mine.toml"),
+         "--set", "run.device=cpu",
          *options]
     )  # fmt: skip
 
@@ -90,15 +91,14 @@ def test_from_captions_to_ranking(folder: Path, capsys: pytest.CaptureFixture[st
 def test_the_same_command_computes_nothing_twice(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _train(folder, "--epochs", "2") == 0
+    assert _train(folder, "--set", "dmsm.epochs=2") == 0
     before = (folder / "dmsm" / "text.onnx").read_bytes()
     monkeypatch.setattr("sightwords.train.dmsm.run.detector_features", None)
-    assert _train(folder, "--epochs", "2") == 0
+    assert _train(folder, "--set", "dmsm.epochs=2") == 0
     assert (folder / "dmsm" / "text.onnx").read_bytes() == before
     [features] = (folder / "dmsm" / "training").glob("features-*.npz")
-    out = ["--out", str(folder / "other"), "--features", str(features), "--epochs", "2"]
-    assert main(["train", "dmsm", str(folder / "walls.csv"), "--config",
-                 str(folder / "mine.toml"), "--device", "cpu", *out]) == 0  # fmt: skip
+    given = ["--set", f"run.features={features}", "--set", "dmsm.epochs=2"]
+    assert _train(folder, *given, "--out", str(folder / "other")) == 0
     assert (folder / "other" / "text.onnx").read_bytes() == before
 
 
@@ -109,6 +109,6 @@ def test_features_of_other_images_are_named(
 
     other = folder / "other.npz"
     ImageFeatures(("elsewhere",), np.zeros((1, 1, 3), np.float16)).save(other)
-    assert _train(folder, "--features", str(other)) == 1
+    assert _train(folder, "--set", f"run.features={other}") == 1
     [line] = capsys.readouterr().err.splitlines()
     assert "no features of image" in line

@@ -49,8 +49,9 @@ def command(folder: Path, *more: str) -> list[str]:
 def test_a_model_learns_to_trust_the_words(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--words", str(corpus / "top-words.npz"), "--text", str(corpus / "more.txt")]
-    val = ["--val", str(corpus / "animals.jsonl"), "--vocabulary-size", "7"]
+    words = ["--words", str(corpus / "top-words.npz")]
+    words += ["--set", f"data.text={corpus / 'more.txt'}"]
+    val = ["--val", str(corpus / "animals.jsonl"), "--set", "data.language_words=7"]
     assert main(command(corpus, *words, *val)) == 0
     captured = capsys.readouterr()
     row = json.loads(captured.out)
@@ -82,7 +83,7 @@ def test_detected_words_lower_perplexity(corpus: Path, capsys: pytest.CaptureFix
 def test_a_stopped_run_goes_on(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["--words", str(corpus / "top-words.npz"), "--full-precision"]
+    words = ["--words", str(corpus / "top-words.npz")]
     assert main(command(corpus, *words)) == 0
     unbroken = MaxEnt.load(corpus / "model")
 
@@ -91,10 +92,10 @@ def test_a_stopped_run_goes_on(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sightwords.cli.train_progress.Talk.tokens", stop)
+        patch.setattr("sightwords.cli.train.progress.Talk.tokens", stop)
         assert main(command(corpus, *words)) == 130
     capsys.readouterr()
-    assert main(["--verbose", *command(corpus, *words, "--resume")]) == 0
+    assert main(["--verbose", *command(corpus, *words)]) == 0
     resumed = MaxEnt.load(corpus / "model")
     assert resumed.table.tolist() == unbroken.table.tolist()
     assert resumed.attribute == unbroken.attribute
@@ -139,19 +140,22 @@ def test_something_to_train_on_is_needed(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["train", "language", "--out", str(tmp_path)])
-    assert "SOURCE" in capsys.readouterr().err
-    assert main(["train", "language", "--text", "x.txt", "--detector", "d", "--out", "y"]) == 1
+    assert "data.text" in capsys.readouterr().err
+    assert (
+        main(["train", "language", "--set", "data.text=x.txt", "--detector", "d", "--out", "y"])
+        == 1
+    )
     assert "no images to find words in" in capsys.readouterr().err
 
 
 def test_several_processes_learn_as_one_does(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["--words", str(corpus / "top-words.npz"), "--text", str(corpus / "more.txt")]
+    more = ["--words", str(corpus / "top-words.npz"), "--set", f"data.text={corpus / 'more.txt'}"]
     more += ["--val", str(corpus / "animals.jsonl")]
     assert main(command(corpus, *more)) == 0
     one = json.loads(capsys.readouterr().out)
-    assert main(command(corpus, *more, "--processes", "2")) == 0
+    assert main(command(corpus, *more, "--set", "run.workers=2")) == 0
     captured = capsys.readouterr()
     two = json.loads(captured.out)
     assert "4/4 parts of the text read" in captured.err
@@ -162,7 +166,7 @@ def test_several_processes_learn_as_one_does(
 
 def _stop_after_reading(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightwords.train.language.run.fit_language", _interrupted)
-    assert main(command(corpus, "--processes", "1")) == 130
+    assert main(command(corpus, "--set", "run.workers=1")) == 130
     monkeypatch.undo()
 
 
@@ -175,7 +179,7 @@ def test_a_stopped_run_of_processes_goes_on(
     monkeypatch.setattr(
         "sightwords.train.language.store._each", lambda tasks, *_, **__: asked.append(len(tasks))
     )
-    assert main(command(corpus, "--processes", "1", "--resume")) == 0
+    assert main(command(corpus, "--set", "run.workers=1")) == 0
     assert json.loads(capsys.readouterr().out)["words"] == 5
     assert asked == [0]  # neither counted nor read again
 
@@ -187,7 +191,7 @@ def test_a_stopped_run_does_not_go_on_with_other_text(
     record = {"id": "20", "captions": ["a dog sings"]}
     with (corpus / "animals.jsonl").open("a", encoding="utf-8") as file:
         file.write(f"\n{json.dumps(record)}")
-    assert main(command(corpus, "--processes", "1", "--resume")) == 1
+    assert main(command(corpus, "--set", "run.workers=1")) == 1
     assert "delete the folder to read the text again" in capsys.readouterr().err
 
 

@@ -55,8 +55,8 @@ def test_killed_resumed_and_used(
         return fit_confidence(choices, *rest, **options)
 
     monkeypatch.setattr("sightwords.train.rerank.stages.fit_confidence", fit)
-    command = ["train", "all", str(folder / "mine.toml"), "--out", str(folder / "out")]
-    command += ["--device", "cpu", "--threads", "1"]
+    command = ["train", "all", "--config", str(folder / "mine.toml"), "--out", str(folder / "out")]
+    command += ["--set", "run.device=cpu", "--set", "run.threads=1"]
     if os.name != "nt":
         with subprocess.Popen(
             [sys.executable, "-m", "sightwords", *command], stderr=subprocess.PIPE, text=True

@@ -44,7 +44,7 @@ def test_german_in_german_out(
     settings = DATA.format(folder=tmp_path.as_posix()) + settings
     (tmp_path / "deutsch.toml").write_text(settings, encoding="utf-8")
     command = ["train", "all", str(tmp_path / "deutsch.toml"), "--out", str(tmp_path / "out")]
-    assert main([*command, "--device", "cpu", "--threads", "1"]) == 0
+    assert main([*command, "--set", "run.device=cpu", "--set", "run.threads=1"]) == 0
     assert json.loads(capsys.readouterr().out)["stages"]["detector"]["known"] == 0
     captioner = sightwords.load(tmp_path / "out", threads=1)
     for number, thing in ((0, "Tür"), (1, "Äpfel")):

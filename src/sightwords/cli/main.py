@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        args.parser.error(on_one_line(_unknown(unknown, parser, args.parser)))
+        args.parser.error(on_one_line(_unknown(unknown, parser, args)))
     _refuse_nul(args)
     _write_utf8()
     talk = logging.StreamHandler(sys.stderr)
@@ -125,16 +125,18 @@ def _refuse_nul(args: argparse.Namespace) -> None:
             args.parser.error(f"{name.replace('_', '-')}: holds a NUL character; check the name")
 
 
-def _unknown(
-    given: list[str], whole: argparse.ArgumentParser, verb: argparse.ArgumentParser
-) -> str:
+def _unknown(given: list[str], whole: argparse.ArgumentParser, args: argparse.Namespace) -> str:
     """What is wrong with arguments that no option takes, and what may have been meant."""
     more = f" and {len(given) - 3:,} more" if len(given) > 3 else ""
     said = f"unrecognized arguments: {' '.join(given[:3])}{more}"
     name = given[0].partition("=")[0]
+    key = name.removeprefix("--").replace("-", "_")
+    for setting in vars(args).get("settings", ()):
+        if setting.rpartition(".")[2] == key:
+            return f"{said}; this is a setting: --set {setting}=VALUE"
     if name in whole._option_string_actions:
         return f"{said}; {name} goes before the verb"
-    if close := difflib.get_close_matches(name, verb._option_string_actions, n=1):
+    if close := difflib.get_close_matches(name, args.parser._option_string_actions, n=1):
         return f"{said}; did you mean {close[0]}?"
     return said
 

@@ -30,12 +30,9 @@ class ImagesConfig:
     """`paper`: longer side to `size_px`, top left, zero padding; `square`: both sides, squashed."""
     size_px: int = 565
     """Section 3.1: 565, which gives 12 x 12 regions at stride 32."""
-    max_pixels: int = 178_956_970
-    """Larger images are refused before they are decoded (Pillow's own limit)."""
 
     def __post_init__(self) -> None:
         check(self, "size_px", self.size_px >= 32, "at least 32")
-        check(self, "max_pixels", self.max_pixels >= 1, "at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

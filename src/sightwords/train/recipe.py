@@ -6,22 +6,21 @@
     train = ["photos.csv"]
     base = "default"
 
-Settings that the file does not name are the preset's.
+Settings that the file does not name are the preset's; `sightwords.config.load` has the rule.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sightwords.bundle import DEFAULT_BUNDLE
-from sightwords.config import PRESETS, Config
+from sightwords.config import Config, Settings, read_settings
 from sightwords.errors import ConfigError
-from sightwords.settings import from_mapping, read_toml
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR
 
@@ -70,8 +69,6 @@ class DataConfig:
     licence: str = "unknown: say under which terms the photographs and captions may be used"
 
     def __post_init__(self) -> None:
-        if not self.train:
-            raise ConfigError('train is empty; name captioned images: train = ["photos.csv"]')
         if not 0 < self.held_out_share <= 0.5:
             raise ConfigError(f"held_out_share is {self.held_out_share}; expected above 0, to .5")
         if self.language_words < 1:
@@ -111,31 +108,13 @@ class Recipe:
 
 def load_recipe(path: str | os.PathLike[str], *, preset: str | None = None) -> Recipe:
     """Read a TOML file; `preset` goes before the one that the file names."""
-    document = read_toml(path)
-    named = document.pop("preset", "default")
-    chosen = preset or named
-    if chosen not in PRESETS:
-        raise ConfigError(f"{path}: preset is {chosen!r}; expected {' or '.join(sorted(PRESETS))}")
-    data = document.pop("data", {})
-    if not isinstance(data, Mapping):
-        raise ConfigError(f"{path}: data is {data!r}; expected a table [data]")
-    merged = _over(dataclasses.asdict(PRESETS[chosen]), document)
-    return Recipe(
-        from_mapping(DataConfig, data, where=f"{path}: data"),
-        from_mapping(Config, merged, where=str(path)),
-        chosen,
-    )
+    return recipe_of(read_settings(path, preset=preset, tables={"data": DataConfig}))
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """One mapping over another, table by table.
-
-    >>> _over({"words": {"epochs": 8, "grid": 12}}, {"words": {"epochs": 2}})
-    {'words': {'epochs': 2, 'grid': 12}}
-    """
-    found = dict(below)
-    for key, value in above.items():
-        inner = below.get(key)
-        both = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        found[key] = _over(inner, value) if both else value  # type: ignore[arg-type]
-    return found
+def recipe_of(settings: Settings, train: Sequence[str] = ()) -> Recipe:
+    """A recipe from settings with a table [data]; `train` replaces the images that it names."""
+    data = settings.more["data"]
+    data = dataclasses.replace(data, train=tuple(train) or data.train)
+    if not data.train:
+        raise ConfigError('data: train is empty; name captioned images: train = ["photos.csv"]')
+    return Recipe(data, settings.config, settings.preset)

@@ -314,12 +314,13 @@ def test_the_command_keeps_images(
         words=replace(toy_config, lanes=4, epochs=2),
     )
     (tmp_path / "mine.toml").write_text(to_toml(settings), encoding="utf-8")
-    command = ["train", "words", str(tmp_path / "mine.toml"), "--train", pattern, "--device", "cpu"]
-    keep = ["--keep-decoded", str(tmp_path / "keep"), "--out", str(tmp_path / "detector")]
+    command = ["train", "words", pattern, "--config", str(tmp_path / "mine.toml")]
+    command += ["--set", "run.device=cpu", "--set", f"run.keep_decoded={tmp_path / 'keep'}"]
+    command += ["--out", str(tmp_path / "detector")]
     with pytest.raises(SystemExit):
-        main([*command, *keep])
-    assert "--keep-decoded is for --stream" in capsys.readouterr().err
-    assert main([*command, *keep, "--stream", "--workers", "1"]) == 0
+        main(command)
+    assert "run.stream" in capsys.readouterr().err
+    assert main([*command, "--set", "run.stream=true", "--set", "run.workers=1"]) == 0
     assert json.loads(capsys.readouterr().out)["words"] == 4
     [pixels] = (tmp_path / "keep").glob("*/pixels.raw")
     assert pixels.stat().st_size == 40 * (3 * SIDE**2 + HEAD.itemsize)

@@ -341,9 +341,10 @@ def test_the_command_learns_from_shards(
         words=replace(toy_config, lanes=4),
     )
     (tmp_path / "mine.toml").write_text(to_toml(settings), encoding="utf-8")
-    arguments = ["train", "words", str(tmp_path / "mine.toml"), "--train", pattern, "--stream"]
-    rest = ["--val", str(squares(60, seed=1).manifest(tmp_path / "val")), "--workers", "1"]
-    out = ["--out", str(tmp_path / "detector"), "--device", "cpu"]
+    arguments = ["train", "words", pattern, "--config", str(tmp_path / "mine.toml")]
+    rest = ["--val", str(squares(60, seed=1).manifest(tmp_path / "val"))]
+    rest += ["--set", "run.stream=true", "--set", "run.workers=1", "--set", "run.device=cpu"]
+    out = ["--out", str(tmp_path / "detector")]
     assert main([*arguments, *rest, *out]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["words"] == 4

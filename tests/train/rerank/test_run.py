@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,12 +67,11 @@ def test_train_mert(
     photographs: Path, settings: Path, tiny_bundle: Path, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    for part in ("words", "language"):
+        shutil.copytree(tiny_bundle / part, tmp_path / part)
     out = tmp_path / "rerank"
-    command = [
-        "train", "mert", str(photographs), "--detector", str(tiny_bundle / "words"),
-        "--language", str(tiny_bundle / "language"), "--config", str(settings), "--out", str(out),
-    ]  # fmt: skip
-    assert main(command) == 0
+    command = ["train", "mert", str(photographs), "--parts", str(tmp_path)]
+    assert main([*command, "--config", str(settings)]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["objective"] == "cider+0.5bleu"
     assert row["tuning"]["images"] + row["held_out"]["images"] == IMAGES

@@ -1,4 +1,4 @@
-"""`sightwords train all CONFIG.toml`: captioned photographs -> a whole captioner."""
+"""`sightwords train all`: captioned photos -> a whole captioner."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
-from sightwords.cli.train_progress import QUIET_SECONDS, clock, need_torch
-from sightwords.config import PRESETS
+from sightwords.cli.train.progress import QUIET_SECONDS, clock, need_torch
+from sightwords.cli.train.settings import add_settings, device_of, print_settings, read_settings
 
 if TYPE_CHECKING:
     from sightwords.train.stages import Update
@@ -25,43 +25,35 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "all",
         help="train a whole captioner",
-        description="Train every part of a captioner and write a bundle for sightwords caption. "
-        "Finished stages are kept: the same command goes on where a stopped one was, and after a "
-        "change of settings runs only what depends on them.",
-        epilog="example: sightwords train all mine.toml --out my-captioner\n"
+        description="Train every part of a captioner and write a bundle for 'sightwords caption'. "
+        "Finished stages are kept: the same command resumes where a stopped run ended, and after "
+        "a change of settings it runs only the stages that depend on them.",
+        epilog="example: sightwords train all --config mine.toml --out my-captioner\n"
+        "example: sightwords train all photos.csv --set data.base=default --out my-captioner\n"
         "example: sightwords caption photo.jpg --bundle my-captioner",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "config", metavar="CONFIG.toml", type=Path,
-        help="a table [data] that names the photographs, and settings (docs/own-photographs.md)",
-    )  # fmt: skip
+    add_settings(parser, "all")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="bundle to write")
-    parser.add_argument(
-        "--preset", choices=sorted(PRESETS),
-        help="what the file changes (default: what it names itself, or default)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--work", type=Path, metavar="DIR", help="where stages are kept (default: OUT.training)"
-    )
-    parser.add_argument("--device", default="auto", help="cpu, cuda, ... (default: auto)")
-    parser.add_argument("--threads", type=int, metavar="N", help="of the detector (default: all)")
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, write the bundle, and say what each stage came to."""
-    from sightwords.train.recipe import load_recipe
+    """Train, write the bundle, and print the figures of each stage."""
+    from sightwords.train.recipe import recipe_of
 
-    recipe = load_recipe(args.config, preset=args.preset)
+    settings = read_settings(args)
+    if args.print_config:
+        return print_settings(settings)
+    recipe = recipe_of(settings, args.sources)
     need_torch()
     from sightwords.train.all import train_all
-    from sightwords.train.processes import best_device
 
-    device = best_device() if args.device == "auto" else args.device
-    recipe = dataclasses.replace(recipe, device=device, threads=args.threads)
+    recipe = dataclasses.replace(
+        recipe, device=device_of(settings), threads=settings.run.threads or None
+    )
     view = View()
-    found = train_all(recipe, args.out, work=args.work, progress=view)
+    found = train_all(recipe, args.out, work=settings.run.work or None, progress=view)
     print(json.dumps({"bundle": str(args.out), "stages": found.figures}))
     return 0
 

@@ -1,10 +1,9 @@
-"""What training says while it runs: on stderr, and into TensorBoard's files."""
+"""Progress of training: on stderr, and into TensorBoard's files."""
 
 from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.errors import MissingExtraError
@@ -17,7 +16,7 @@ QUIET_SECONDS = 30.0
 
 
 class Talk:
-    """Progress on stderr: one line drawn over and over on a terminal, else a line now and then."""
+    """Progress on stderr: a line that is redrawn on a terminal, else a line every half minute."""
 
     def __init__(self) -> None:
         self.drawn = sys.stderr.isatty()
@@ -25,7 +24,7 @@ class Talk:
         self.first_tokens: int | None = None
 
     def images(self, count: int) -> None:
-        """So many images are done, of an unknown number."""
+        """Show how many images are done, of an unknown number."""
         speed = count / max(time.monotonic() - self.started, 1e-9)
         self._say(f"{count:,} images, {speed:.0f} images/s")
 
@@ -45,11 +44,11 @@ class Talk:
         )
 
     def parts(self, done: int, total: int) -> None:
-        """So many parts of the text are read."""
+        """Show how many parts of the text are read."""
         self._say(f"{done:,}/{total:,} parts of the text read", last=done == total)
 
     def tokens(self, done: int, total: int) -> None:
-        """So many tokens of all epochs are done."""
+        """Show how many tokens of all epochs are done."""
         if self.first_tokens is None:  # a resumed run starts in the middle, and compiles first
             self.first_tokens, self.started = done, time.monotonic()
         seconds = max(time.monotonic() - self.started, 1e-9)
@@ -82,9 +81,9 @@ def need_torch() -> None:
         )
 
 
-def step_progress(talk: Talk, tensorboard: Path | None) -> Progress:
-    """What training reports to: the talk, and TensorBoard's files if asked."""
-    if tensorboard is None:
+def step_progress(talk: Talk, tensorboard: str) -> Progress:
+    """Reports to stderr, and to TensorBoard's files if a folder is given."""
+    if not tensorboard:
         return talk.step
     from sightwords.train.fit import tensorboard_progress
 

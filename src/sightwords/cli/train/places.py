@@ -1,4 +1,4 @@
-"""`sightwords train places`: a ViT detector that tells more finely where a word is."""
+"""`sightwords train places`: finer locations of words from an older ViT detector."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = verbs.add_parser(
         "places",
-        help="let an older ViT detector tell finely where a word is",
-        description="Add to a ViT detector's network the two outputs that tell where a word is, "
-        "which detectors exported since have from the start. All words, their probabilities and "
-        "precisions stay the same to the bit; the calibration is kept.",
+        help="give an older ViT detector finer locations of words",
+        description="Add the two outputs that locate words finely to the network of a ViT detector "
+        "that was exported by an older version; newer detectors have them from the start. All "
+        "words, probabilities and precisions stay exactly the same, and the calibration is kept.",
         epilog="example: sightwords train places my-detector --out my-detector-with-places",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument("detector", metavar="DETECTOR_DIR", type=Path)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("detector", metavar="DETECTOR", type=Path, help="a detector directory")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the detector directory to write"
+    )
     parser.set_defaults(run=run_places, parser=parser)
 
 

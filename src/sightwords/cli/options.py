@@ -1,0 +1,139 @@
+"""Options that several verbs share: defined once, so that they are the same everywhere.
+
+Settings that few people change have no option of their own: `--set KEY=VALUE` changes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from sightwords.config.changes import keys_of, read_changes
+from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, ImageLimits, limits_of
+from sightwords.settings import from_mapping
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class PhotoSettings:
+    """What captioning one photo may cost."""
+
+    max_seconds: float = MAX_SECONDS
+    """Time limit for one photo."""
+    max_memory: float = MAX_MEGABYTES
+    """Memory limit for decoding one photo, in MB."""
+
+    def limits(self) -> ImageLimits:
+        """As the decoder takes them."""
+        return limits_of(self.max_seconds, self.max_memory)
+
+
+def add_set(
+    parser: argparse.ArgumentParser,
+    kind: type[Any] | None = None,
+    *,
+    settings: Sequence[str] = (),
+    example: str = "",
+) -> None:
+    """Register `--set` for the fields of a dataclass, or for settings of these names."""
+    if kind is not None:
+        settings = [name for name, _ in keys_of(kind)]
+        default = kind()
+        listed = ", ".join(f"{name} ({_shown(getattr(default, name))})" for name in settings)
+        text = f"change a setting; repeatable. Settings and their defaults: {listed}"
+    else:
+        text = f"change a setting, such as {example}; repeatable"
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help=text.replace("%", "%%")
+    )
+    parser.set_defaults(settings=tuple(settings))
+
+
+def read_set(kind: type[T], args: argparse.Namespace) -> T:
+    """What `--set` asks for; the rest has its default."""
+    return from_mapping(kind, read_changes(args.set, dict(keys_of(kind))), where="--set")
+
+
+def add_bundle(parser: argparse.ArgumentParser) -> None:
+    """Register `--bundle`."""
+    parser.add_argument(
+        "--bundle",
+        metavar="BUNDLE",
+        help="a model of your own: a directory, a zip or hf://OWNER/NAME (default: built in)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object per line") -> None:
+    """Register `--json`."""
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+
+
+def add_required_words(parser: argparse.ArgumentParser) -> None:
+    """Register `--require` and `--forbid`."""
+    for option, text in (("--require", "use this word in every sentence"),
+                         ("--forbid", "never use this word")):  # fmt: skip
+        parser.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="WORD",
+            help=f"{text}; repeatable, or several as a,b",
+        )
+
+
+def add_min_precision(parser: argparse.ArgumentParser, default: float | None, text: str) -> None:
+    """Register `--min-precision`."""
+    parser.add_argument("--min-precision", type=share, default=default, metavar="P", help=text)
+
+
+def add_allow_urls(parser: argparse.ArgumentParser) -> None:
+    """Register `--allow-urls`."""
+    parser.add_argument(
+        "--allow-urls",
+        action="store_true",
+        help="fetch photos that a list names by an http or https URL, up to 64 MB each (default: "
+        "such a photo is an error)",
+    )
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """Register `--host` and `--port`."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
+    )
+    parser.add_argument(
+        "--port", type=at_least(1), default=8000, metavar="N", help="port (default: 8000)"
+    )
+
+
+def at_least(least: int) -> Any:
+    """A type of whole numbers for argparse."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, {least} or more")
+        return int(text)
+
+    return number
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value) if value != "" else "none"
