@@ -3,7 +3,7 @@
     python -m benchmarks.language_scale DATA --words top-words.npz [--val-words words-val.npz]
 
 DATA holds coco-train.jsonl.gz, flickr30k-text.jsonl.gz and coco-val.jsonl.gz. Runs `sightwords
-train language` on the captions and the text: in memory on one thread, then with `--processes` 1, 2
+train language` on the captions and the text: in memory on one thread, then with `run.workers` 1, 2
 and 4. Then, for memory, one epoch over the same sentences as text without images, `--repeat` times
 over, each time in a file of its own. Memory is that of the largest process.
 """
@@ -41,12 +41,12 @@ def main() -> None:
 def quality(args: argparse.Namespace) -> None:
     """Perplexity on coco-val by the number of processes."""
     given = [str(args.data / "coco-train.jsonl.gz"), "--words", str(args.words)]
-    given += ["--text", str(args.data / "flickr30k-text.jsonl.gz")]
+    given += [str(args.val_words)] if args.val_words else []
+    given += ["--set", f"data.text={args.data / 'flickr30k-text.jsonl.gz'}"]
     given += ["--val", str(args.data / "coco-val.jsonl.gz")]
-    given += ["--val-words", str(args.val_words)] if args.val_words else []
     first = 0.0
     for processes in [0, *args.processes]:
-        row = trained([*given, "--processes", str(processes)])
+        row = trained([*given, "--set", f"run.workers={processes}"])
         first = first or row["perplexity"]
         print(
             f"{processes or 'in memory, 1'} process(es): perplexity {row['perplexity']} "
@@ -65,7 +65,14 @@ def memory(data: Path, times: int) -> None:
         settings = Path(folder) / "settings.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
         row = trained(
-            ["--text", f"{folder}/text-*.jsonl.gz", "--processes", "2", "--config", str(settings)]
+            [
+                "--set",
+                f"data.text={folder}/text-*.jsonl.gz",
+                "--set",
+                "run.workers=2",
+                "--config",
+                str(settings),
+            ]
         )
     print(
         f"{times} times the text: {row['seconds']} s, largest process {row['megabytes']:.0f} MB",

@@ -1,8 +1,9 @@
 """The early system's regions on real photographs: search boxes, and score words in them.
 
     python benchmarks/proposals.py search --images 'coco-train-*.tar' --out runs/boxes.jsonl
-    sightwords train words early.toml --train 'coco-train-*.tar' --proposals runs/boxes.jsonl \
-        --weights alexnet-conv.fp16.safetensors --out runs/early
+    sightwords train words 'coco-train-*.tar' --config early.toml \
+        --set run.proposals=runs/boxes.jsonl \
+        --set data.weights=alexnet-conv.fp16.safetensors --out runs/early
     python benchmarks/proposals.py score runs/early --images 'coco-val-*.tar' --part half0 \
         --proposals runs/val-boxes.jsonl --out runs/early-half0
     python benchmarks/proposals.py quality --images coco-test-00.tar --proposals runs/boxes.jsonl \

@@ -10,7 +10,7 @@ Two parts, for each input size:
 - steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
   images (1) on the device, (2) in a decoded table, copied from pageable memory when the step asks
   for them and from pinned memory a batch ahead, (3) streamed from JPEG shards, decoded every time,
-  and from AVIF shards, decoded once and kept (--keep-decoded). The GPU's wait is what a step takes
+  and from AVIF shards, kept once decoded (run.keep_decoded). The GPU's wait is what a step takes
   longer than in (1). Of (1) the profiler tells how long the GPU computes: the rest of a step it
   waits for the processor, which tells it what to do.
 - loader: images/s that reach the device when nothing is trained, beside what the step of (1)

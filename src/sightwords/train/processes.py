@@ -132,7 +132,7 @@ def check_same_step(step: int, *, device: torch.device) -> None:
     if float(mean_over_processes(here)) != step:
         raise ConfigError(
             f"process {rank_and_world()[0]} is at step {step}, others are not; checkpoints must "
-            "lie on a disk that all processes see: give it with --cache"
+            "lie on a disk that all processes see: name one: --set run.work=DIR"
         )
 
 

@@ -127,7 +127,7 @@ class Calibration:
         if folder.is_dir() and not (folder / CALIBRATION_NAME).exists():
             raise BundleError(
                 f"{folder / CALIBRATION_NAME}: no such file, so the detector's precisions are "
-                f"unknown; fit them with: sightwords train calibration {folder} --images SOURCE"
+                f"unknown; fit them with: sightwords train calibration {folder} SOURCE"
             )
         reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
         words = reader.count("words", MOST_WORDS)

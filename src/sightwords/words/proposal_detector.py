@@ -42,7 +42,7 @@ class ProposalDetector(Detector):
         threads: int | None = None,
         calibrated: bool = True,
     ) -> ProposalDetector:
-        """Read a detector directory that `train words --proposals` has written."""
+        """Read a detector directory that `train words` with `run.proposals` has written."""
         loaded = cls.load(directory, threads=threads, calibrated=calibrated)
         assert isinstance(loaded, ProposalDetector)
         if "boxes" not in loaded.network.inputs:

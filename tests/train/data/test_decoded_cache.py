@@ -285,7 +285,7 @@ def test_where_it_cannot_be_done_is_said(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(OSError, match=r"No space left on device: '.*/keep/decoded-"):
             _kept(tmp_path / "keep")
     monkeypatch.delattr(os, "preadv")
-    with pytest.raises(ConfigError, match="leave out --keep-decoded"):
+    with pytest.raises(ConfigError, match="keep_decoded"):
         _kept(tmp_path)
 
 

@@ -204,5 +204,5 @@ def test_processes_that_keep_dying_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpora = [dying(tmp_path, monkeypatch, 99)]
-    with pytest.raises(ExternalToolError, match=r"fewer --processes and --resume"):
+    with pytest.raises(ExternalToolError, match=r"run\.workers"):
         store_text(tmp_path / "store", (corpora, []), VOCABULARY, CONFIG, processes=1)  # type: ignore[arg-type]

@@ -284,7 +284,7 @@ def test_a_backbone_without_a_map_is_named(config: WordsConfig, tiny_net: Any) -
 def test_a_grid_does_not_take_settings_for_boxes(
     change: dict[str, Any], toy_config: WordsConfig, tiny_net: Any
 ) -> None:
-    with pytest.raises(ConfigError, match="--proposals"):
+    with pytest.raises(ConfigError, match="proposals"):
         new_network(replace(toy_config, **change), 4, weights=None, size_px=SIDE)
 
 

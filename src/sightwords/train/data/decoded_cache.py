@@ -51,7 +51,7 @@ class Kept:
         if not hasattr(os, "preadv"):
             raise ConfigError(
                 "this system cannot keep decoded images (Python has no os.preadv here); leave out "
-                "--keep-decoded"
+                "run.keep_decoded"
             )
         name = hashlib.sha256(f"{key}|{images}|{side_px}".encode()).hexdigest()[:16]
         self.folder = Path(folder) / f"decoded-{name}"

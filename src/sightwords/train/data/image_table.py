@@ -157,7 +157,7 @@ def _claim(file: IO[bytes], folder: Path) -> None:
         if time.monotonic() > patience:
             raise CorpusError(
                 f"{folder}: another process is decoding into it; wait for its end and run the "
-                "same command again, or give another --cache"
+                "same command again, or give another run.work"
             )
         time.sleep(0.1)
 

@@ -95,7 +95,7 @@ def shards_of(sources: Sequence[str]) -> list[str]:
     if other is not None:
         raise CorpusError(
             f"{other}: is no shard (.tar, .tar.gz); only shards can be streamed: write some with "
-            "sightwords data convert, or train without --stream"
+            "sightwords data convert, or train without run.stream"
         )
     return list(dict.fromkeys(found))
 

@@ -299,8 +299,8 @@ def _each(
     if len(found) < len(tasks):
         raise ExternalToolError(
             f"reading processes died {ATTEMPTS} times, {len(tasks) - len(found)} of {len(tasks)} "
-            "parts are not read: most often memory is short; go on with fewer --processes and "
-            "--resume, which keeps what was read"
+            "parts are not read: most often memory is short; run the same command with a smaller "
+            "run.workers: it keeps what was read"
         )
     return found
 

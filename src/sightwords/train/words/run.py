@@ -126,7 +126,7 @@ def new_network(
     if config.regions != "grid" or config.frozen:
         raise ConfigError(
             f"regions is {config.regions!r}, frozen is {config.frozen}; a network over a grid has "
-            "regions = 'grid' and is fine-tuned: for boxes give train words --proposals FILE"
+            "regions = 'grid' and is fine-tuned: for boxes give --set run.proposals=FILE"
         )
     torch.manual_seed(config.seed)
     if weights is None and config.backbone in RANDOM_WITHOUT_WEIGHTS:

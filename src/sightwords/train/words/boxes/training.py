@@ -1,4 +1,4 @@
-"""Training and scoring over object proposals (section 6.3): the steps of `train words --proposals`.
+"""Training and scoring over object proposals (section 6.3), for `run.proposals` of `train words`.
 
     table of images + proposal file -> boxes (N, R, 4) -> trained `BoxNetwork` -> scores
 
