@@ -1,26 +1,29 @@
-"""How fast a ViT-S detector trains, how long the GPU waits for images, and how fast they come.
+"""How fast a ViT-S detector trains, and how fast images reach it: ours beside webdataset.
 
-    python benchmarks/training_speed.py coco-train-00.tar --device cuda      # all of it, 3 minutes
-    python benchmarks/training_speed.py coco-train-00.tar --device cpu --images 64 \
-        --batch-size 16 --lanes 4 --sizes 168 --seconds 2                    # a try
-    python benchmarks/training_speed.py coco-train-00.tar --device cpu --consumed 3000  # loader
+    python benchmarks/training_speed.py coco-test-00.tar --device cuda          # about 4 minutes
+    python benchmarks/training_speed.py coco-test-00.tar --device cpu --images 64 \
+        --batch-size 16 --lanes 4 --sizes 168 --seconds 2                       # a quick try
+    python benchmarks/training_speed.py coco-test-00.tar --device cpu --consumed 3000  # no steps
 
-Two parts, for each input size:
+For each input size:
 
 - steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
-  images (1) on the device, (2) in a decoded table, copied from pageable memory when the step asks
-  for them and from pinned memory a batch ahead, (3) streamed from JPEG shards, decoded every time,
-  and from AVIF shards, kept once decoded (run.keep_decoded). The GPU's wait is what a step takes
-  longer than in (1). Of (1) the profiler tells how long the GPU computes: the rest of a step it
-  waits for the processor, which tells it what to do.
-- loader: images/s that reach the device when nothing is trained, beside what the step of (1)
-  consumes: rows of the decoded table in random order; the stream on all cores, and a second of CPU
-  time, from JPEG and from AVIF shards; and the stream of images that were kept. Then what decoding
-  into a table costs once, on all cores, and single decoders.
+  images (1) on the device, (2) in a decoded table, (3) streamed from JPEG shards by
+  `sightwords.train.data.stream` and by webdataset with torch's `DataLoader`, with different
+  numbers of workers, (4) streamed from AVIF shards, decoded once and kept (run.keep_decoded). The
+  time the GPU waits is what a step takes longer than in (1).
+- loader: images/s that reach the device when nothing is trained, from the same sources, and the
+  CPU time of the main process for each image.
+- what decoding into a table costs once, on all cores, and single decoders.
 
-The shards' images, brought to the stored size (8/7 of the input), are written into as many shards
-as there are lanes, as JPEG (quality 90) and AVIF (quality 60); all files are in the page cache.
-Weights are random, which cost the same time. What is not installed is said and left out.
+webdataset is used as its documentation suggests: each worker reads its own shards, shuffles, and
+collates whole batches into shared memory; the loader pins them two batches ahead. Both sides use
+the same decoder, the same resizing, the same targets and the same files.
+
+The images are resized to the stored size (8/7 of the input) and written into as many shards as
+there are lanes, as JPEG (quality 90) and AVIF (quality 60); all files are in the page cache. If the
+given shards hold fewer than --images images, these are used again. Weights are random, which does
+not change the time of a step. Packages that are not installed are reported and left out.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain, count, islice, takewhile
+from functools import partial
+from itertools import chain, count, cycle, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +55,7 @@ from sightwords.images import decode, resize
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.batches import Onwards, Order, Rows
-from sightwords.train.data.canvas import one_thread_a_decoder
+from sightwords.train.data.canvas import canvas, one_thread_a_decoder
 from sightwords.train.data.decoded_cache import Kept
 from sightwords.train.data.image_table import ImageTable, build_table
 from sightwords.train.data.shard_index import shard_index
@@ -59,7 +63,7 @@ from sightwords.train.data.stream import Lanes, ShardStream
 from sightwords.train.words.labels import caption_targets
 from sightwords.train.words.run import new_network, stored_px
 from sightwords.train.words.training import WordsFit
-from sightwords.types import Example
+from sightwords.types import Example, ImageRef
 
 WORDS = Path(__file__).parent.parent / "src/sightwords/default_bundle/words/vocabulary.json"
 WARM_UP = 4
@@ -77,7 +81,7 @@ def main() -> None:
     if not features.check("avif"):
         print("this Pillow reads no AVIF: left out (pip install 'pillow>=11.3')")
         del FORMS["avif"]
-    examples = list(islice(open_corpus(args.shards), args.images))
+    examples = list(islice(cycle(islice(open_corpus(args.shards), args.images)), args.images))
     found: dict[str, Any] = {"machine": machine(args.device)}
     with tempfile.TemporaryDirectory() as folder:
         for size_px in args.sizes:
@@ -173,16 +177,15 @@ def step_speeds(
         resident.pixels = torch.from_numpy(np.array(table.pixels)).to(device)
     copied = Rows(table, targets, device)
     copied.pixels = None
-    pageable = Pageable(table, targets, device)
-    pageable.pixels = None
     sources: dict[str, Any] = {
         "on the device": resident,
-        "table, pageable memory": pageable,
-        "table, pinned memory, ahead": copied,
+        "decoded table": copied,
     }
     for workers in args.workers if "jpg" in lanes else ():
         stream = ShardStream(lanes["jpg"], device=str(device), workers=workers)
-        sources[f"JPEG shards, {stream.workers} workers"] = stream
+        sources[f"JPEG shards, ours, {stream.workers} workers"] = stream
+        peer = WebDatasetLoader(lanes["jpg"], device, workers=workers)
+        sources[f"JPEG shards, webdataset, {workers} workers"] = peer
     if "avif, kept" in lanes:
         stream = ShardStream(lanes["avif, kept"], device=str(device), workers=max(args.workers))
         sources[f"AVIF shards, kept, {stream.workers} workers"] = stream
@@ -192,7 +195,7 @@ def step_speeds(
         loop.rows, loop.step = rows, 0
         loop.order = (
             Onwards(len(table), loop.plan.batch_size)
-            if isinstance(rows, ShardStream)
+            if isinstance(rows, ShardStream | WebDatasetLoader)
             else Order(len(table), loop.plan.batch_size, 0)
         )
         warm_up = (2 * len(table) // loop.plan.batch_size) if "kept" in name else WARM_UP
@@ -220,19 +223,6 @@ def computed_seconds(loop: WordsFit, steps: int = 8) -> float:
             loop.advance()
         wait_for(loop.device)
     return float(sum(one.self_device_time_total for one in seen.key_averages()) / 1e6 / steps)
-
-
-class Pageable(Rows):
-    """Rows as they were copied at first: when asked for, and waiting for the step before."""
-
-    def expect(self, *shares: Any) -> None:
-        """Nothing is made ahead."""
-
-    def take(self, rows: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Copied now."""
-        index = torch.from_numpy(rows).to(self.device)
-        pixels = torch.from_numpy(self.table.pixels[rows]).to(self.device)
-        return pixels, self.content[index], self.targets[index]
 
 
 def seconds_a_step(loop: WordsFit, seconds: float, warm_up: int = WARM_UP) -> float:
@@ -280,16 +270,78 @@ def loader_speeds(
         rows.take(order.rows(step))
 
     note("decoded table, a thread", *speed_of(gather, args, time.perf_counter))
+    for workers in args.workers if "jpg" in lanes else ():
+        for turn in ("", ", again"):
+            stream = ShardStream(lanes["jpg"], device=args.device, workers=workers)
+            note(f"jpg, ours, {workers} workers{turn}", *stream_speed(args, stream))
+            peer = WebDatasetLoader(lanes["jpg"], torch.device(args.device), workers=workers)
+            note(f"jpg, webdataset, {workers} workers{turn}", *stream_speed(args, peer))
     for form, one in lanes.items():
-        workers = min(max(args.workers), args.lanes)
-        label = f"{form}, {workers} workers on {cores} cores"
-        note(label, *stream_speed(args, ShardStream(one, device=args.device, workers=workers)))
+        if form != "jpg":
+            workers = min(max(args.workers), args.lanes)
+            stream = ShardStream(one, device=args.device, workers=workers)
+            note(f"{form}, {workers} workers on {cores} cores", *stream_speed(args, stream))
         if one.kept is None:
             note(f"{form}, a core", *stream_speed(args, ShardStream(one, workers=0)))
     return found
 
 
-def stream_speed(args: argparse.Namespace, stream: ShardStream) -> tuple[float, float]:
+class WebDatasetLoader:
+    """The same shards by webdataset and torch's `DataLoader`, in place of a `ShardStream`."""
+
+    def __init__(self, lanes: Lanes, device: torch.device, *, workers: int) -> None:
+        wds: Any = importlib.import_module("webdataset")
+        shards = sorted(lanes.index.images)
+        batch_size = lanes.config.batch_size
+        dataset = (
+            wds.WebDataset(shards, shardshuffle=len(shards), seed=lanes.config.seed)
+            .repeat()
+            .shuffle(500)
+            .map(partial(sample_of, lanes=lanes))
+            .batched(batch_size, collation_fn=partial(collated, lanes=lanes), partial=False)
+        )
+        self.loader = torch.utils.data.DataLoader(
+            dataset,
+            batch_size=None,
+            num_workers=workers,
+            pin_memory=device.type == "cuda",
+            persistent_workers=True,
+        )
+        self.device, self.workers = device, workers
+        self.batches: Iterator[Any] | None = None
+
+    def take(self, rows: Any) -> Any:
+        """The next batch, on the device."""
+        del rows
+        if self.batches is None:  # started when first used, as a `ShardStream` is
+            self.batches = iter(self.loader)
+        return [part.to(self.device, non_blocking=True) for part in next(self.batches)]
+
+
+def sample_of(sample: dict[str, Any], *, lanes: Lanes) -> Any:
+    """A webdataset sample -> pixels on the canvas, their size, and the captions."""
+    torch.set_num_threads(1)
+    image = ImageRef(sample["__key__"], sample["__key__"], sample["jpg"])
+    captions = tuple(json.loads(sample["json"])["captions"])
+    example = Example(sample["__key__"], image, captions, split="", dataset="")
+    found = canvas(example, side_px=lanes.side_px, mode=lanes.resize)
+    assert not isinstance(found, str), found
+    return *found, captions
+
+
+def collated(samples: list[Any], *, lanes: Lanes) -> Any:
+    """Samples -> the three tensors of a batch, the pixels in shared memory."""
+    pixels, sizes, captions = zip(*samples, strict=True)
+    return (
+        torch.utils.data.default_collate([torch.from_numpy(one) for one in pixels]),
+        torch.tensor(sizes, dtype=torch.int32),
+        torch.from_numpy(lanes.targets(list(captions))),
+    )
+
+
+def stream_speed(
+    args: argparse.Namespace, stream: ShardStream | WebDatasetLoader
+) -> tuple[float, float]:
     """Images a second; without workers, a second of this process' own CPU time."""
     size = args.batch_size
 
@@ -360,14 +412,9 @@ def decoder_speeds(folder: Path, seconds: float) -> dict[str, float]:
 def decoders() -> Iterator[tuple[str, str, Callable[[bytes], object]]]:
     """Ours (Pillow with its checks) and others that are installed."""
     yield "sightwords.images.decode, JPEG", "jpg", decode
-    yield "Pillow alone, JPEG", "jpg", lambda data: Image.open(io.BytesIO(data)).load()
     if importlib.util.find_spec("simplejpeg"):
         simplejpeg: Any = importlib.import_module("simplejpeg")
         yield "simplejpeg (libjpeg-turbo), JPEG", "jpg", simplejpeg.decode_jpeg
-    if importlib.util.find_spec("imagecodecs"):
-        imagecodecs: Any = importlib.import_module("imagecodecs")
-        yield "imagecodecs, JPEG", "jpg", imagecodecs.jpeg8_decode
-        yield "imagecodecs, AVIF", "avif", lambda d: imagecodecs.avif_decode(d, numthreads=1)
     yield "sightwords.images.decode, AVIF", "avif", decode
 
 
