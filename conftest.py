@@ -7,7 +7,11 @@ import importlib.util
 NEEDS = {
     "torch": ["src/sightwords/train/*", "tests/train/two_processes.py"],
     "sqlalchemy": ["src/sightwords/study/*"],
-    "numba": ["src/sightwords/language/kernels.py", "src/sightwords/train/language*"],
+    "numba": [
+        "src/sightwords/language/kernels.py",
+        "src/sightwords/train/language*",
+        "tests/train/language/exact.py",
+    ],
 }
 
 collect_ignore_glob = [

@@ -84,6 +84,8 @@ def exact(data: Data, args: argparse.Namespace) -> None:
 
     Those were chosen on half 1 of coco-val; `--half 0` measures what had no part in the choice.
     """
+    from tests.train.language.exact import learn_exactly
+
     data = data.part(FEW)
     config = dataclasses.replace(data.config, table_bits=22, attribute_samples=0, noise_power=1.0)
     slow = dataclasses.replace(config, learning_rate=1.0, first_square=12.0, epochs=8)
@@ -103,8 +105,9 @@ def exact(data: Data, args: argparse.Namespace) -> None:
     }
     best = None
     for name, settings in trials.items():
+        kernel = learn_exactly if name == "exact gradient" else None
         started = time.perf_counter()
-        model = fit(data, settings, threads=args.threads, exact=name == "exact gradient")
+        model = fit(data, settings, threads=args.threads, kernel=kernel)
         seconds = time.perf_counter() - started
         found = measured(data, model, args.threads)
         best = best or found

@@ -19,13 +19,15 @@ from sightwords.config import LanguageConfig
 from sightwords.corpus import open_corpus
 from sightwords.errors import ConfigError, ExternalToolError
 from sightwords.text.vocabulary import Vocabulary, WordCounts
-from sightwords.train.language.counts import Counted, count, merged
 from sightwords.train.language.data import (
     AttributeSets,
+    Counted,
     Detections,
     Sentences,
+    count,
     encode_blocks,
     joined,
+    merged,
 )
 from sightwords.train.language.state import followers_of
 from sightwords.train.language.store import (

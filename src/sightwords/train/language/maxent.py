@@ -1,14 +1,15 @@
 """Training of the language model by noise contrastive estimation (section 4.1, Eq. 4).
 
 Input: sentences with the attribute sets of their images. Output: a `MaxEnt`. NCE teaches the
-model to tell each word from `noise_samples` words drawn by their frequency alone; weights start
-where both are equally likely, at the logarithms of the words' frequencies. Each epoch's order and
-noise follow from (seed, epoch, block): a run stopped after any block and resumed ends, on one
-thread, with the weights of an unbroken one.
+model to tell each word from `noise_samples` noise words. Weights start at the logarithms of the
+words' frequencies, where words and noise are equally likely. The order of sentences and the noise
+follow from (seed, epoch, block), so a stopped and resumed run ends, on one thread, with the
+weights of an uninterrupted one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -21,15 +22,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.config import LanguageConfig
-from sightwords.errors import ConfigError, CorpusError, require
+from sightwords.errors import ConfigError, CorpusError, VocabularyError, require
 from sightwords.language.maxent import MaxEnt
 from sightwords.settings import to_toml
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.integrity import is_whole
-from sightwords.train.language.counts import Counted, count, merged
-from sightwords.train.language.data import NO_SETS, AttributeSets, Sentences
+from sightwords.train.language.data import (
+    NO_SETS,
+    AttributeSets,
+    Counted,
+    Sentences,
+    count,
+    merged,
+)
 from sightwords.train.language.noise_draws import noise_rows, smoothed
-from sightwords.train.language.start import check_start, pairs_of, with_weights
 from sightwords.train.language.state import (
     Noise,
     State,
@@ -42,6 +48,8 @@ from sightwords.train.language.state import (
 log = logging.getLogger(__name__)
 Blocks = Callable[[], Iterable[Sentences]]
 OnTokens = Callable[[int, int], None]
+Kernel = Callable[..., float]
+"""Takes the numbers of some sentences, text, sets, cells and a plan; returns the objective."""
 LAST_RATE = 0.05
 """The rate falls in a straight line to this share of the first."""
 
@@ -53,7 +61,7 @@ class EpochReport:
     epoch: int
     tokens: int
     objective: float
-    """Mean NCE objective a token, in nats; 0 would be perfect."""
+    """Mean NCE objective per token, in nats; 0 would be perfect."""
     state: State
 
 
@@ -64,22 +72,21 @@ def fit_language(
     *,
     sets: AttributeSets = NO_SETS,
     threads: int = 1,
-    exact: bool = False,
+    kernel: Kernel | None = None,
     start: MaxEnt | None = None,
     counted: Counted | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[EpochReport], None] | None = None,
     on_tokens: OnTokens | None = None,
 ) -> MaxEnt:
-    """Train on the sentences of `blocks()`, which is called once an epoch.
+    """Train on the sentences of `blocks()`, which is called once per epoch.
 
-    They are counted beforehand in one more call, unless `counted` says what that would find.
-
-    With `checkpoint`, a file, the state is written there after each epoch, and a run finds its
-    way back to it. One thread is reproducible; more share the weights without locks. `exact`
-    follows the exact gradient in place of NCE: the yardstick, V / k times slower. `start` is a
-    model of the same words and features to go on from, in place of the frequencies. `on_tokens`
-    is told after each block how many tokens of how many are done, all epochs counted.
+    blocks: called once more before the first epoch to count words, unless `counted` is given.
+    threads: one is reproducible; several share the weights without locks.
+    start: a model of the same words and features to start from, instead of word frequencies.
+    checkpoint: a file that is written after each epoch, and from which a stopped run resumes.
+    on_tokens: called after each block with the tokens done and all tokens, of all epochs.
+    kernel: what learns sentences instead of NCE (tests pass the exact gradient).
     """
     found = counted or _count(blocks(), vocabulary)
     counts, bigrams = found.counts, found.pairs
@@ -98,13 +105,13 @@ def fit_language(
             rate = _rate(config, epoch)
             objective += run_block(
                 state, block, sets, config, noise=noise, rate=rate,
-                seed=(config.seed, epoch, number), threads=threads, exact=exact,
+                seed=(config.seed, epoch, number), threads=threads, kernel=kernel,
             )  # fmt: skip
             tokens += len(block.tokens)
             if on_tokens is not None:
                 done = epoch * int(counts.sum()) + tokens
                 on_tokens(done, config.epochs * int(counts.sum()))
-        log.info("epoch %d: NCE objective %.4f a token", epoch + 1, objective / tokens)
+        log.info("epoch %d: NCE objective %.4f per token", epoch + 1, objective / tokens)
         if checkpoint is not None:
             save_state(checkpoint, state, epoch + 1, identity)
         if progress is not None:
@@ -122,17 +129,17 @@ def run_block(
     rate: float,
     seed: tuple[int, ...],
     threads: int = 1,
-    exact: bool = False,
+    kernel: Kernel | None = None,
 ) -> float:
     """One pass over a block in random order; returns the summed objective."""
-    kernel = _kernel(exact)
+    learn = kernel or _nce()
     order = np.random.default_rng(seed).permutation(len(block))
     seeds = np.random.SeedSequence(seed).generate_state(threads, dtype=np.uint64)
     runs = np.array_split(order, threads)
 
     def part(number: int) -> float:
         plan = state.plan(config, noise=noise, rate=rate, seed=seeds[number])
-        return float(kernel(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
+        return float(learn(runs[number], block.arrays(), sets.arrays(), state.cells, plan))
 
     if threads == 1:
         return part(0)
@@ -140,15 +147,12 @@ def run_block(
         return sum(pool.map(part, range(threads)))
 
 
-def _kernel(exact: bool) -> Callable[..., float]:
+def _nce() -> Kernel:
     require("numba", extra="train", purpose="training language models")
-    if exact:
-        from sightwords.train.language.exact import learn_exactly
-
-        return learn_exactly
     from sightwords.train.language.nce import learn
 
-    return learn
+    found: Kernel = learn
+    return found
 
 
 def _rate(config: LanguageConfig, epoch: int) -> float:
@@ -176,11 +180,56 @@ def _start(
     state, epoch, stored = load_state(checkpoint)
     if stored != identity:
         raise ConfigError(
-            f"{checkpoint}: is of a run with other settings, words or captions; go on with "
-            "those, choose another folder, or delete the file to start over"
+            f"{checkpoint}: belongs to a run with other settings, words or captions; use the same "
+            "ones, choose another folder, or delete the file to start over"
         )
     log.info("resumed %s after epoch %d of %d", checkpoint, epoch, config.epochs)
     return state, epoch
+
+
+def check_start(start: MaxEnt, vocabulary: Vocabulary, config: LanguageConfig) -> LanguageConfig:
+    """The settings with the model's own order and table; an error if the vocabulary differs.
+
+    The words stay those of the model, because places in its table follow from their ids.
+    """
+    if start.vocabulary.words != vocabulary.words:
+        raise VocabularyError(
+            f"the model to start from has {len(start.vocabulary)} words, the vocabulary has "
+            f"{len(vocabulary)}, or different ones; use the model's own vocabulary"
+        )
+    if (start.log_bilinear is not None) != config.log_bilinear:
+        raise ConfigError(
+            f"log_bilinear is {config.log_bilinear}, but {not config.log_bilinear} in the model to "
+            "start from; use the same value"
+        )
+    return dataclasses.replace(
+        config,
+        ngram_order=start.order,
+        distant_bigrams=start.distant,
+        table_bits=start.table_bits,
+    )
+
+
+def with_weights(state: State, start: MaxEnt) -> State:
+    """The state with a model's weights; sums of squares stay as they are."""
+    cells = state.cells
+    cells.table[:, 0] = start.table[: len(cells.table)] * np.float32(start.scale)
+    cells.unigram[:, 0] = start.unigram.reshape(-1)
+    cells.end[:, 0] = start.end
+    cells.scalars[:, 0] = (start.attribute, start.score)
+    if start.log_bilinear is not None:
+        for mine, theirs in zip(cells.bilinear, start.log_bilinear, strict=True):
+            mine[...] = theirs
+    return state
+
+
+def pairs_of(start: MaxEnt) -> npt.NDArray[np.int64]:
+    """The model's pairs of neighbours, as `followers_of` takes them."""
+    counts = np.diff(start.follower_offsets)
+    before = np.repeat(np.arange(len(counts)), counts)
+    before[before == start.size] = start.size + 1  # the start symbol
+    found: npt.NDArray[np.int64] = np.unique(before * (start.size + 2) + start.follower_ids)
+    return found
 
 
 def _identity(

@@ -1,11 +1,14 @@
 """Noise contrastive estimation (section 4.1, Eq. 4), compiled by numba, at the speed of memory.
 
-A sentence is learned in two strides. `gather` writes down, for each of its tokens, the *candidates*
+A *cell* is a weight beside AdaGrad's sum of its squared gradients; one cache line holds both.
+Threads change the same cells without locks; one thread gives the same weights every time.
+
+A sentence is learned in two passes. `gather` writes down, for each of its tokens, the *candidates*
 (the word and its noise; noise drawn twice is one candidate that counts twice) and the places of
-their weights, and asks the processor to fetch these. `learn` does so for the sentence after the
-one whose gradient it follows: while memory is waited for, something is computed. Scores, gradients
-and AdaGrad's steps run over all candidates of a sentence at once, which compilers turn into vector
-instructions; of a weight that serves several of them, all steps use the sum of squares before.
+their weights, and asks the processor to fetch these. `learn` gathers one sentence while it follows
+the gradient of the one before, so that it computes while memory is slow. Scores, gradients and
+AdaGrad's steps run over all candidates of a sentence at once, which compilers turn into vector
+instructions. If a weight serves several candidates, all their steps use the old sum of squares.
 """
 
 from __future__ import annotations
@@ -16,22 +19,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightwords.errors import require
 from sightwords.language.arrays import Scratch, Sets, Text
 from sightwords.language.kernels import find_places, hold, mention, new_scratch, predict, release
 from sightwords.language.kernels import jit as plain_jit
-from sightwords.train.language import exact as exact_module
-from sightwords.train.language import prefetch as prefetch_module
 from sightwords.train.language import state as state_module
-from sightwords.train.language.exact import next_random, pull_context, pull_target
-from sightwords.train.language.prefetch import prefetch
 from sightwords.train.language.state import Cells, Plan
 
-_BESIDE = (state_module, exact_module, prefetch_module)
-jit = partial(plain_jit, beside=tuple(str(module.__file__) for module in _BESIDE), fast=True)
+_PURPOSE = "training language models"
+_extending = require("numba.extending", extra="train", purpose=_PURPOSE)
+_numba = require("numba", extra="train", purpose=_PURPOSE)
+_cgutils = require("numba.core.cgutils", extra="train", purpose=_PURPOSE)
+_ir = require("llvmlite.ir", extra="train", purpose=_PURPOSE)
+
+exact_jit = partial(plain_jit, beside=(str(state_module.__file__),))
+jit = partial(exact_jit, fast=True)
 STRIDE = 24
-"""A longer sentence is learned in pieces of so many tokens."""
-LISTENED = 16
-"""The objective is summed over every so manieth sentence: logarithms take time."""
+"""Tokens learned at a time; a longer sentence is learned in pieces."""
+OBJECTIVE_EVERY = 16
+"""The objective is summed over every 16th sentence, because logarithms take time."""
 TINY = np.float32(1e-30)
 
 
@@ -53,13 +59,13 @@ class Stride(NamedTuple):
     bounds: Any
     """(tokens + 1,) where each token's candidates start; the caption's word comes first."""
     remaining: Any
-    """(tokens,) words left in the attribute set; -1: there is none."""
+    """(tokens,) words left in the attribute set; -1 if the sentence has no set."""
     history: Any
     """(tokens, order - 1)"""
 
 
 class Work(NamedTuple):
-    """Numbers on the way from scores to steps; (N,) where nothing else is said."""
+    """Numbers on the way from scores to steps; (N,) unless stated otherwise."""
 
     scores: Any
     gradients: Any
@@ -67,9 +73,9 @@ class Work(NamedTuple):
     steps: Any
     """(contexts + 1, N), flat: sums of squares, then steps."""
     predicted: Any
-    """(D,) the log-bilinear option: what the history predicts,"""
+    """(D,) the log-bilinear option: the vector that the history predicts."""
     pull: Any
-    """(D,) and where the candidates pull that to."""
+    """(D,) the gradient of that vector."""
 
 
 class Given(NamedTuple):
@@ -98,8 +104,40 @@ def _new_stride(size: int, contexts: int, reach: int) -> Stride:
 new_stride = jit(_new_stride)
 
 
+_FOR_WRITING, _KEEP, _DATA = 1, 3, 1
+
+
+@_extending.intrinsic  # type: ignore[untyped-decorator]
+def prefetch(_context: Any, cells: Any, row: Any) -> Any:
+    """`prefetch(cells, row)`: fetch row `row` (uint64) of cells (N, 2), without waiting."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.mul(arguments[1], _ir.Constant(arguments[1].type, 2))
+        pointer = builder.bitcast(builder.gep(array.data, [place]), _cgutils.voidptr_t)
+        number = _ir.IntType(32)
+        kind = _ir.FunctionType(_ir.VoidType(), [_cgutils.voidptr_t, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [_cgutils.voidptr_t], kind)
+        how = [_ir.Constant(number, value) for value in (_FOR_WRITING, _KEEP, _DATA)]
+        builder.call(fetch, [pointer, *how])
+        return context.get_dummy_value()
+
+    return _numba.types.void(cells, _numba.types.uint64), generate
+
+
+def _next_random(state: Any) -> Any:
+    """The next state of xorshift64; use its top bits, which are the most random."""
+    state ^= state << np.uint64(13)
+    state ^= state >> np.uint64(7)
+    state ^= state << np.uint64(17)
+    return state
+
+
+next_random = exact_jit(_next_random)
+
+
 def _gather(span: Any, state: Any, given: Given, scratch: Scratch, stride: Stride) -> Any:
-    """Write down tokens; what is left of the attribute set, and the next random state.
+    """Write down tokens; returns how much is left of the attribute set, and the random state.
 
     span: the sentence, its first token and the one after the last, and words left in the set.
     """
@@ -239,7 +277,7 @@ objective_of = jit(_objective)
 
 
 def _write(part: Any, cells: Any, rate: Any, stride: Stride, work: Work) -> None:
-    """AdaGrad: one step up the gradient for n cells, of which the places start at `first`."""
+    """AdaGrad: one step up the gradient for n cells; their places start at `first`."""
     n, first = part
     gradients, squares, steps, slots = work.gradients, work.squares, work.steps, stride.slots
     for i in range(n):
@@ -309,6 +347,37 @@ def _add_vectors(tokens: int, cells: Cells, stride: Stride, work: Work) -> None:
 add_vectors = jit(_add_vectors)
 
 
+def _pull_target(v: int, gradient: Any, predicted: Any, target: Any, squares: Any) -> Any:
+    """The log-bilinear option: step of a target's vector, as a factor of the predicted one."""
+    norm = np.float32(0)
+    for d in range(len(predicted)):
+        norm += predicted[d] * predicted[d]
+    squares[v] += gradient * gradient * norm / np.float32(len(predicted))
+    return gradient / math.sqrt(squares[v])
+
+
+pull_target = exact_jit(_pull_target)
+
+
+def _pull_context(history: Any, pull: Any, cells: Cells, rate: Any) -> None:
+    """The log-bilinear option: step the vectors of the history's words."""
+    context, position = cells.bilinear.context, cells.bilinear.position
+    for j in range(len(history)):
+        word = history[j]
+        norm = np.float32(0)
+        for d in range(len(pull)):
+            norm += (pull[d] * position[j, d]) ** 2
+        cells.context_squares[word] += norm / np.float32(len(pull))
+        by = rate / math.sqrt(cells.context_squares[word])
+        for d in range(len(pull)):
+            old = context[word, d]
+            context[word, d] += by * pull[d] * position[j, d]
+            position[j, d] += np.float32(0.01) * by * pull[d] * old
+
+
+pull_context = exact_jit(_pull_context)
+
+
 def _write_vectors(tokens: int, rate: Any, cells: Cells, stride: Stride, work: Work) -> None:
     """The log-bilinear option: steps of the vectors."""
     context, position, target = cells.bilinear
@@ -351,7 +420,7 @@ climb = jit(_climb)
 
 
 def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
-    """One pass over the sentences `run`; returns the sum of the objective, by extrapolation."""
+    """One pass over the sentences `run`; returns the sum of the objective, extrapolated."""
     if len(run) == 0:
         return 0.0
     given = Given(text, sets, cells, plan)
@@ -370,13 +439,13 @@ def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
         np.zeros(width, dtype=np.float32),
     )
     state = plan.seed | np.uint64(1)
-    total, heard, seen = 0.0, 0, 0
+    total, measured, seen = 0.0, 0, 0
     tokens, weight = 0, np.float32(0)
     for place in range(len(run) + 1):
         s = run[min(place, len(run) - 1)]
         t, end = offsets[s], offsets[s + 1]
         if place == len(run):
-            t = end  # nothing more to write down: only the last stride is left
+            t = end  # nothing more to gather: only the last stride is left
         left = hold(s, text, sets, scratch)
         while True:
             stop = min(t + STRIDE, end)
@@ -385,15 +454,15 @@ def _learn(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
             if tokens > 0:
                 climb(tokens, weight, given, now, work)
                 seen += tokens
-                if place % LISTENED == 1:
+                if place % OBJECTIVE_EVERY == 1:
                     total += objective_of(now.bounds[tokens], tokens, now, work.scores)
-                    heard += tokens
+                    measured += tokens
             now, ahead, tokens, weight = ahead, now, stop - t, weights[s]
             t = stop
             if t == end:
                 break
         release(s, text, sets, scratch)
-    return total * seen / heard
+    return total * seen / measured
 
 
 learn = jit(_learn)

@@ -1,7 +1,7 @@
 """Perplexity of captions given the words detected in their images (section 6.1, Table 4).
 
-Every token is counted and the end of sentence with them, words outside the vocabulary as `<unk>`,
-normalised over all outcomes: the rules of `metrics.perplexity`.
+Every token and the end of sentence are counted, words outside the vocabulary as `<unk>`, and
+probabilities are normalised over all outcomes: the rules of `metrics.perplexity`, compiled.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from sightwords.config import LanguageConfig
 from sightwords.errors import InputError
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.language.counts import Counted
 from sightwords.train.language.data import (
     NO_SETS,
     AttributeSets,
+    Counted,
     Sentences,
     encode_blocks,
     joined,

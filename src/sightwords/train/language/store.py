@@ -33,8 +33,16 @@ from sightwords.train.integrity import (
     summed_path,
     write_sealed,
 )
-from sightwords.train.language.counts import Counted, count, merged
-from sightwords.train.language.data import NO_SETS, AttributeSets, Sentences, encode_blocks, joined
+from sightwords.train.language.data import (
+    NO_SETS,
+    AttributeSets,
+    Counted,
+    Sentences,
+    count,
+    encode_blocks,
+    joined,
+    merged,
+)
 from sightwords.types import Example
 from sightwords.words.artefact import sha256_of
 

@@ -1,8 +1,7 @@
-"""The exact gradient of Eq. 4, compiled by numba: the yardstick for `language_nce`.
+"""The exact gradient of Eq. 4, which NCE approximates: an oracle for tests and benchmarks.
 
-A *cell* is a weight beside AdaGrad's sum of its squared gradients: one cache line holds both.
-Threads run the kernels side by side on the same cells without locks; one thread alone gives the
-same weights every time.
+`learn_exactly` is a `kernel` of `train.language.maxent.fit_language`. Every outcome is a candidate
+at every position, which takes V / k times as long as NCE with k noise words.
 """
 
 from __future__ import annotations
@@ -24,10 +23,13 @@ from sightwords.language.kernels import (
     release,
 )
 from sightwords.language.kernels import jit as plain_jit
-from sightwords.train.language import state as language_state
+from sightwords.train.language import nce, state
+from sightwords.train.language.nce import pull_context, pull_target
 from sightwords.train.language.state import Cells, Plan
 
-jit = partial(plain_jit, beside=(str(language_state.__file__),))
+jit = partial(
+    plain_jit, beside=tuple(str(path) for path in (__file__, nce.__file__, state.__file__))
+)
 
 
 def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:
@@ -38,17 +40,6 @@ def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:
 
 
 step = jit(_step)
-
-
-def _next_random(state: Any) -> Any:
-    """The next state of xorshift64; its top bits are the best of it."""
-    state ^= state << np.uint64(13)
-    state ^= state >> np.uint64(7)
-    state ^= state << np.uint64(17)
-    return state
-
-
-next_random = jit(_next_random)
 
 
 def _exact_gradients(scores: Any, word: int) -> float:
@@ -68,44 +59,10 @@ def _exact_gradients(scores: Any, word: int) -> float:
 exact_gradients = jit(_exact_gradients)
 
 
-def _pull_target(v: int, gradient: Any, predicted: Any, target: Any, squares: Any) -> Any:
-    """The log-bilinear option: what to step a target's vector by, times the predicted one."""
-    norm = np.float32(0)
-    for d in range(len(predicted)):
-        norm += predicted[d] * predicted[d]
-    squares[v] += gradient * gradient * norm / np.float32(len(predicted))
-    return gradient / math.sqrt(squares[v])
-
-
-pull_target = jit(_pull_target)
-
-
-def _pull_context(history: Any, pull: Any, cells: Cells, rate: Any) -> None:
-    """Step the vectors of the history's words by what the targets pull them to."""
-    context, position = cells.bilinear.context, cells.bilinear.position
-    for j in range(len(history)):
-        word = history[j]
-        norm = np.float32(0)
-        for d in range(len(pull)):
-            norm += (pull[d] * position[j, d]) ** 2
-        cells.context_squares[word] += norm / np.float32(len(pull))
-        by = rate / math.sqrt(cells.context_squares[word])
-        for d in range(len(pull)):
-            old = context[word, d]
-            context[word, d] += by * pull[d] * position[j, d]
-            position[j, d] += np.float32(0.01) * by * pull[d] * old
-
-
-pull_context = jit(_pull_context)
-
-
 def _learn_exactly(run: Any, text: Text, sets: Sets, cells: Cells, plan: Plan) -> float:
-    """One pass over the sentences `run`; returns the sum of the objective.
-
-    Every outcome is a candidate at every position, which takes V / k times as long as NCE.
-    """
-    # Arrays are taken out of their groups here: to do so counts references, which inside the
-    # loops would take longer than the arithmetic.
+    """One pass over the sentences `run`; returns the sum of the objective."""
+    # Arrays are taken out of their groups here: doing so inside the loops would cost more than
+    # the arithmetic.
     tokens, offsets, weights = text.tokens, text.offsets, text.weights
     table, unigram, end, scalars = cells.table, cells.unigram, cells.end, cells.scalars
     context, position, target = cells.bilinear
