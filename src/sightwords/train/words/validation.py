@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -29,15 +30,15 @@ def validate(
     if len(several) < len(table):
         log.warning("%d images with a single caption left out", len(table) - len(several))
         table = table.select(several)
-    return judge(score_images(network, table, device=device), table, vocabulary)
+    return judge(score_images(network, table, device=device), table, vocabulary)[-1]
 
 
-def judge(scores: FloatArray, table: ImageTable, vocabulary: Vocabulary) -> WordMeans:
-    """The same from scores (N, V) of a table whose images have two captions or more."""
+def judge(scores: FloatArray, table: ImageTable, vocabulary: Vocabulary) -> Sequence[WordMeans]:
+    """All columns from scores (N, V) of a table whose images have two captions or more."""
     captions = [[tuple(tokens) for tokens in tokenize_all(group)] for group in table.captions]
     truth = count_words(captions, vocabulary.words)
     tags = vocabulary.pos or ("other",) * len(vocabulary)
-    return summarise(evaluate_words(scores, truth, vocabulary.words, tags))[-1]
+    return summarise(evaluate_words(scores, truth, vocabulary.words, tags))
 
 
 @torch.no_grad()

@@ -106,5 +106,5 @@ def validate_boxes(
     """AP and PHR of all words; images with a single caption are left out."""
     table = table.select([row for row, said in enumerate(table.captions) if len(said) > 1])
     boxes = boxes_of(proposals, table.ids, limit=limit)
-    means = judge(score_boxes(network, table, boxes, device=device), table, vocabulary)
+    means = judge(score_boxes(network, table, boxes, device=device), table, vocabulary)[-1]
     return means.ap, means.phr

@@ -1,13 +1,13 @@
 """The early system's regions on real photographs: search boxes, and score words in them.
 
-    python benchmarks/proposals.py search --images 'coco-train-*.tar' --out runs/boxes.jsonl
+    python benchmarks/paper/proposals.py search --images 'coco-train-*.tar' --out runs/boxes.jsonl
     sightwords train words 'coco-train-*.tar' --config early.toml \
         --set run.proposals=runs/boxes.jsonl \
         --set data.weights=alexnet-conv.fp16.safetensors --out runs/early
-    python benchmarks/proposals.py score runs/early --images 'coco-val-*.tar' --part half0 \
+    python benchmarks/paper/proposals.py score runs/early --images 'coco-val-*.tar' --part half0 \
         --proposals runs/val-boxes.jsonl --out runs/early-half0
-    python benchmarks/proposals.py quality --images coco-test-00.tar --proposals runs/boxes.jsonl \
-        --boxes coco-test-boxes.json.gz
+    python benchmarks/paper/proposals.py quality --images coco-test-00.tar \
+        --proposals runs/boxes.jsonl --boxes coco-test-boxes.json.gz
 
 `search` uses OpenCV (extra `proposals`), one process a core. `score` writes `scores.npz`, which
 `sightwords evaluate words` and `words_table.py` judge, and `top-words.npz`, which `lists.py` makes
@@ -21,15 +21,14 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from shared import PARTS, likeliest, part_of, save_arrays  # type: ignore[import-not-found]
 
-from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
-from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
 from sightwords.images import decode
@@ -44,23 +43,20 @@ from sightwords.words.proposals import (
     write_proposals,
 )
 
-HALVES = {"half0": (0,), "half1": (1,), "all": (0, 1)}
 COUNTS = (1, 10, 50, 100, 200)
 Found = tuple[str, Sequence[Box]]
 
 
 def main() -> None:
     args = arguments()
-    examples = [e for e in open_corpus(args.images) if half_by_hash(e.id) in HALVES[args.part]]
-    args.run(args, examples[: args.limit])
+    args.run(args, part_of(args.images, args.part)[: args.limit])
 
 
 def run_search(args: argparse.Namespace, examples: Sequence[Example]) -> None:
     started = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(args.workers) as workers:
         tasks = ((e, args.method, args.boxes, args.side_px) for e in examples)
-        found = reported(workers.imap(search, tasks, chunksize=8), len(examples))
-        count = write_proposals(args.out, found)
+        count = write_proposals(args.out, workers.imap(search, tasks, chunksize=8))
     each = 1000 * (time.perf_counter() - started) * args.workers / max(count, 1)
     print(f"{count} images, {each:.0f} ms each of {args.workers} processes")
 
@@ -72,13 +68,6 @@ def search(task: tuple[Example, Method, int, int]) -> Found:
 
     cv2.setNumThreads(1)
     return example.id, propose(decode(example.image), method=method, limit=limit, side_px=side_px)
-
-
-def reported(found: Iterator[Found], total: int) -> Iterator[Found]:
-    for number, item in enumerate(found, start=1):
-        if number % 1000 == 0:
-            print(f"{number} of {total}", flush=True)
-        yield item
 
 
 def run_score(args: argparse.Namespace, examples: Sequence[Example]) -> None:
@@ -93,14 +82,9 @@ def run_score(args: argparse.Namespace, examples: Sequence[Example]) -> None:
         scores[row] = pool(detector(decode(example.image), name=example.id)).image_probs
     ids = tuple(canonical_id(e.id) for e in examples)
     write_word_scores(args.out / "scores.npz", WordScoreTable(ids, tuple(words), scores))
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : args.top]
-    np.savez_compressed(
-        args.out / "top-words.npz",
-        ids=np.array([e.id for e in examples]),
-        words=np.array(words),
-        indices=order.astype(np.uint16),
-        probs=np.take_along_axis(scores, order, axis=1).astype(np.float16),
-    )
+    indices, probs = likeliest(scores)
+    named = {"ids": np.array([e.id for e in examples]), "words": np.array(words)}
+    save_arrays(args.out / "top-words.npz", {**named, "indices": indices, "probs": probs})
     print(f"{len(examples)} images: {args.out / 'scores.npz'} and top-words.npz")
 
 
@@ -148,7 +132,7 @@ def arguments() -> argparse.Namespace:
     verbs = parser.add_subparsers(required=True)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--images", nargs="+", required=True)
-    common.add_argument("--part", choices=tuple(HALVES), default="all", help="by id hash")
+    common.add_argument("--part", choices=PARTS, default="all", help="by id hash")
     common.add_argument("--limit", type=int, help="the first N images")
     searching = verbs.add_parser("search", parents=[common])
     searching.add_argument(
@@ -164,7 +148,6 @@ def arguments() -> argparse.Namespace:
     scoring = verbs.add_parser("score", parents=[common])
     scoring.add_argument("detector", type=Path)
     scoring.add_argument("--proposals", type=Path, required=True)
-    scoring.add_argument("--top", type=int, default=40, help="words an image in top-words.npz")
     scoring.add_argument("--threads", type=int, default=1)
     scoring.add_argument("--out", type=Path, required=True)
     scoring.set_defaults(run=run_score)

@@ -1,7 +1,7 @@
 """The tables of docs/results.md, from the rows that `paper_rows.py score` has saved.
 
-    python benchmarks/paper_tables.py PLAN.toml --rows rows                         # to read
-    python benchmarks/paper_tables.py PLAN.toml --rows rows --page docs/results.md  # in place
+    python benchmarks/paper/paper_tables.py PLAN.toml --rows rows                         # to read
+    python benchmarks/paper/paper_tables.py PLAN.toml --rows rows --page docs/results.md  # in place
 
 One table an image set of the plan, one line a row of the plan, in its order. On the page a table
 stands between `<!-- table: SET -->` and `<!-- end -->`; the rest of the page is left as it is, and
@@ -11,11 +11,12 @@ so is the line of a row, found by its label, of which no file is at hand.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from paper_rows import Plan, System, read_plan, saved  # type: ignore[import-not-found]
+from shared import marked, placed  # type: ignore[import-not-found]
+
 from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.published import PASCAL, SYSTEMS
 from sightwords.evaluate.tables import NOT_GIVEN, OPEN
@@ -33,7 +34,9 @@ def main() -> None:
     page = args.page.read_text(encoding="utf-8") if args.page else ""
     for name in (name for name, one in plan.sets.items() if one.tables):
         if args.page:
-            page = placed(page, name, table(plan, name, args.rows, standing(page, name)))
+            page = placed(
+                page, f"table: {name}", table(plan, name, args.rows, standing(page, name))
+            )
         else:
             print(f"## {name}\n\n{table(plan, name, args.rows, {})}\n")
     if args.page:
@@ -114,27 +117,10 @@ def standing(page: str, name: str) -> dict[str, tuple[str, ...]]:
     >>> standing("<!-- table: x -->\n| a | b |\n|:--|--:|\n| r | 1 |\n<!-- end -->", "x")["r"]
     ('r', '1')
     """
-    match = place_of(name).search(page)
+    match = marked(f"table: {name}").search(page)
     lines = match[2].splitlines()[2:] if match else []
     rows = (tuple(map(str.strip, line.strip("|").split("|"))) for line in lines)
     return {row[0]: row for row in rows}
-
-
-def place_of(name: str) -> re.Pattern[str]:
-    """What stands around a table, and the table."""
-    return re.compile(rf"(<!-- table: {re.escape(name)} -->\n)(.*?)(<!-- end -->)", re.S)
-
-
-def placed(page: str, name: str, found: str) -> str:
-    r"""The page with a table in its place.
-
-    >>> placed("a\n<!-- table: x -->\nold\n<!-- end -->\nb\n", "x", "| new |")
-    'a\n<!-- table: x -->\n| new |\n<!-- end -->\nb\n'
-    """
-    page, count = place_of(name).subn(lambda match: f"{match[1]}{found}\n{match[3]}", page)
-    if count != 1:
-        raise SystemExit(f"{count} places `<!-- table: {name} -->` ... `<!-- end -->`; expected 1")
-    return page
 
 
 def arguments() -> argparse.Namespace:

@@ -1,14 +1,13 @@
 """Train and judge the rows of the paper's word table: MIL and Classification on several networks.
 
-    python benchmarks/words_baselines.py --train 'coco-train-*.tar' --val 'coco-val-*.tar' \
-        --test coco-test-00.tar --weights WEIGHTS --device cuda --budget-seconds 540 \
+    python benchmarks/paper/words_baselines.py --train 'coco-train-*.tar' --val 'coco-val-*.tar' \
+        --test coco-test-00.tar --weights WEIGHTS --device cuda \
         --out runs/baselines --rows vit-whole vgg16-mil:2 alexnet-mil
 
 `ROWS` lists the rows; `NAME:EPOCHS` sets other epochs, `--load NAME=FILE` judges weights that there
 are. WEIGHTS is a folder that holds `dinov2-vits14/`, `vgg16-conv.fp16.safetensors` and
 `alexnet-conv.fp16.safetensors`; packages that lie in it (EfficientNet's two) are imported from
-there. A row that would not end within the budget, counted from the start, trains for fewer epochs
-or is left out. `--sizes` judges a ViT at other input sizes too, its position embeddings resampled.
+there. `--sizes` judges a ViT at other input sizes too, its position embeddings resampled.
 
 Each row writes `NAME.npz`: `ids`, `words`, `scores` float16 (N, V) of the first half of `--val` by
 id hash and of `--test` (`sightwords evaluate words --subset` reads it), and for `--test` the region
@@ -37,22 +36,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import paper_outputs  # type: ignore[import-not-found]
 import torch
+from localisation import NAMES  # type: ignore[import-not-found]
+from shared import HELD_OUT, decoded, save_arrays  # type: ignore[import-not-found]
 from torch import Tensor
 from torch.nn import functional
 
-import paper_outputs  # type: ignore[import-not-found]
-from features import decoded  # type: ignore[import-not-found]
-from localisation import NAMES  # type: ignore[import-not-found]
-from sightwords.config import PRESETS, CalibrationConfig, WordsConfig
+from sightwords.config import PRESETS, WordsConfig
 from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash, hold_out
-from sightwords.files import atomic_path
 from sightwords.images import region_boxes
-from sightwords.metrics.word_ap import count_words, evaluate_words
-from sightwords.metrics.word_table import WordMeans, summarise
 from sightwords.settings import to_toml
-from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.augment import network_input
@@ -63,6 +58,7 @@ from sightwords.train.words.network import WordNetwork
 from sightwords.train.words.noisy_or import image_prob
 from sightwords.train.words.run import load_weights, new_network, save_weights
 from sightwords.train.words.training import train_words
+from sightwords.train.words.validation import judge
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 CLASSIFICATION: dict[str, Any] = {"pooling": "whole_image", "initial_bias": -4.0}
@@ -96,8 +92,6 @@ class Row:
     config: WordsConfig
     size_px: int
     weights: str | None
-    images_per_second: float
-    """About what an H200 trains: only for the budget."""
 
 
 def _classification(config: WordsConfig, **changes: Any) -> WordsConfig:
@@ -110,18 +104,18 @@ DINO, VGG_FILE, ALEXNET_FILE = (
     "alexnet-conv.fp16.safetensors",
 )
 ROWS = {
-    "vit-mil": Row(VIT, 224, DINO, 2200),
-    "vit-whole": Row(_classification(VIT), 224, DINO, 2200),
-    "vgg16-mil": Row(VGG, 565, VGG_FILE, 450),
-    "vgg16-whole": Row(_classification(VGG, epochs=6, batch_size=128), 224, VGG_FILE, 2200),
-    "alexnet-mil": Row(ALEXNET, 565, ALEXNET_FILE, 1800),
-    "alexnet-whole": Row(_classification(ALEXNET, epochs=8), 224, ALEXNET_FILE, 5000),
-    "lite2-mil": Row(LITE, 384, None, 830),
-    "lite2-whole": Row(_classification(LITE), 384, None, 830),
-    "lite2-mil-288": Row(dataclasses.replace(LITE, grid=9), 288, None, 1500),
-    "lite2-mil-256": Row(dataclasses.replace(LITE, grid=8), 256, None, 1800),
-    "vit-mil-168": Row(VIT, 168, DINO, 3800),
-    "vit-mil-280": Row(VIT, 280, DINO, 1300),
+    "vit-mil": Row(VIT, 224, DINO),
+    "vit-whole": Row(_classification(VIT), 224, DINO),
+    "vgg16-mil": Row(VGG, 565, VGG_FILE),
+    "vgg16-whole": Row(_classification(VGG, epochs=6, batch_size=128), 224, VGG_FILE),
+    "alexnet-mil": Row(ALEXNET, 565, ALEXNET_FILE),
+    "alexnet-whole": Row(_classification(ALEXNET, epochs=8), 224, ALEXNET_FILE),
+    "lite2-mil": Row(LITE, 384, None),
+    "lite2-whole": Row(_classification(LITE), 384, None),
+    "lite2-mil-288": Row(dataclasses.replace(LITE, grid=9), 288, None),
+    "lite2-mil-256": Row(dataclasses.replace(LITE, grid=8), 256, None),
+    "vit-mil-168": Row(VIT, 168, DINO),
+    "vit-mil-280": Row(VIT, 280, DINO),
 }
 DEFAULT_ROWS = (
     "vit-whole",
@@ -131,8 +125,6 @@ DEFAULT_ROWS = (
     "vgg16-mil",
     "lite2-mil",
 )
-SPARE_SECONDS = 25.0
-"""A row's loading, scoring and judging."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +153,11 @@ def main() -> None:
     print(f"{sizes} images, {spent:.0f} s", flush=True)
     for asked in args.rows or DEFAULT_ROWS:
         name, _, epochs = asked.partition(":")
-        left = args.budget_seconds - (time.perf_counter() - began)
         given = dict(pair.split("=", 1) for pair in args.load).get(name)
-        row = within(ROWS[name], 1e9 if given else left, len(train), epochs=int(epochs or 0))
-        if row is None:
-            print(f"{name}: {left:.0f} s are not enough", flush=True)
-            continue
+        row = ROWS[name]
+        if epochs:
+            config = dataclasses.replace(row.config, epochs=int(epochs))
+            row = dataclasses.replace(row, config=config)
         started = time.perf_counter()
         network = built(row, vocabulary, args)
         if given:
@@ -203,7 +194,7 @@ def tables(
     """Training images, those held out for calibration, half of --val, and --test."""
     parts = decoded(args.train, args.cache, args.stored_px)
     coco = [name for part in parts for name in part.ids if name.isdigit()]
-    held_out = hold_out(coco, min(CalibrationConfig().held_out_images, len(coco) // 2))
+    held_out = hold_out(coco, min(HELD_OUT, len(coco) // 2))
     used = table_of(parts, lambda name: name not in held_out, limit=args.limit)
     held = table_of(parts, lambda name: name in held_out, limit=args.limit)
     val = all_of(args.val, args, lambda name: half_by_hash(name) == 0)
@@ -224,17 +215,6 @@ def table_of(
 ) -> ImageTable:
     found = gathered(parts, wanted)
     return found.select(range(min(limit, len(found)))) if limit else found
-
-
-def within(row: Row, seconds: float, images: int, *, epochs: int) -> Row | None:
-    """The row with as many of its epochs as the time allows; None without time for one."""
-    wanted = epochs or row.config.epochs
-    possible = int((seconds - SPARE_SECONDS) * row.images_per_second / images)
-    if possible < 1:
-        return None
-    return dataclasses.replace(
-        row, config=dataclasses.replace(row.config, epochs=min(wanted, possible))
-    )
 
 
 def built(row: Row, vocabulary: Vocabulary, args: argparse.Namespace) -> WordNetwork:
@@ -283,7 +263,9 @@ def record(
     """Score, judge and, unless told otherwise, write one row."""
     named = [vocabulary.index(word) for word in named_words(vocabulary)]
     judged = look(network, val, named, device=args.device)
-    means = judge(judged.scores, val, vocabulary)
+    several = [place for place, said in enumerate(val.captions) if len(said) > 1]
+    scores = judged.scores[several].astype(np.float32)
+    means = judge(scores, val.select(several), vocabulary)
     result = {
         "row": name,
         "backbone": row.config.backbone,
@@ -336,18 +318,6 @@ def look(
     return Seen(np.concatenate(scores), np.concatenate(peaks))
 
 
-def judge(
-    scores: npt.NDArray[np.float16], table: ImageTable, vocabulary: Vocabulary
-) -> Sequence[WordMeans]:
-    """AP and PHR by part of speech; images with a single caption are left out."""
-    several = [row for row, captions in enumerate(table.captions) if len(captions) > 1]
-    captions = [[tuple(t) for t in tokenize_all(table.captions[row])] for row in several]
-    truth = count_words(captions, vocabulary.words)
-    tags = vocabulary.pos or ("other",) * len(vocabulary)
-    chosen = scores[several].astype(np.float64)
-    return summarise(evaluate_words(chosen, truth, vocabulary.words, tags))
-
-
 def write(
     path: Path,
     row: Row,
@@ -361,20 +331,19 @@ def write(
         grid.rows, grid.columns, window=grid.window, stride=grid.stride, canvas=grid.canvas
     )
     ids = [canonical_id(i) for table, _ in seen.values() for i in table.ids]
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(
-            stream,
-            ids=np.array(ids),
-            words=np.array(vocabulary.words),
-            # Word by word in memory: neighbours are alike, which makes the file smaller.
-            scores=np.asfortranarray(np.concatenate([said.scores for _, said in seen.values()])),
-            parts=np.array([part for part, (table, _) in seen.items() for _ in table.ids]),
-            peak_words=np.array(named_words(vocabulary)),
-            peaks=np.concatenate([said.peaks for _, said in seen.values()]),
-            corners=boxes.corners.reshape(-1, 4).astype(np.float32),
-            size_px=np.array(row.size_px),
-            config=np.array(to_toml(row.config)),
-        )
+    arrays = {
+        "ids": np.array(ids),
+        "words": np.array(vocabulary.words),
+        # Word by word in memory: neighbours are alike, which makes the file smaller.
+        "scores": np.asfortranarray(np.concatenate([said.scores for _, said in seen.values()])),
+        "parts": np.array([part for part, (table, _) in seen.items() for _ in table.ids]),
+        "peak_words": np.array(named_words(vocabulary)),
+        "peaks": np.concatenate([said.peaks for _, said in seen.values()]),
+        "corners": boxes.corners.reshape(-1, 4).astype(np.float32),
+        "size_px": np.array(row.size_px),
+        "config": np.array(to_toml(row.config)),
+    }
+    save_arrays(path, arrays)
 
 
 def say(report: StepReport) -> None:
@@ -403,7 +372,6 @@ def arguments() -> argparse.Namespace:
         "--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME, help="with tags"
     )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--budget-seconds", type=float, default=1e9, help="in all")
     parser.add_argument("--sizes", nargs="*", type=int, default=[], help="judge ViT rows at these")
     parser.add_argument(
         "--load", nargs="*", default=[], help="NAME=FILE: judge these weights, train nothing"

@@ -1,9 +1,10 @@
 """What the paper's rows need of a trained network, small enough to bring home from a GPU.
 
-    python benchmarks/words_baselines.py ... --rows alexnet-mil vgg16-mil --outputs \
+    python benchmarks/paper/words_baselines.py ... --rows alexnet-mil vgg16-mil --outputs \
         coco-val='coco-val-*.tar' coco-test=coco-test-00.tar pascal1k=pascal1k-00.tar \
         coco-karpathy-test='coco-karpathy-test-*.tar'
-    python benchmarks/paper_outputs.py runs/baselines/alexnet-mil-rows.npz --out described/alexnet
+    python benchmarks/paper/paper_outputs.py runs/baselines/alexnet-mil-rows.npz \
+        --out described/alexnet
 
 The first trains a network and writes `NAME-rows.npz` and `NAME-dmsm.zip`: the likeliest 40 words
 and fc7 of every image of the sets, all scores of 2,000 held-out training images (from which
@@ -26,13 +27,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from shared import likeliest, save_arrays  # type: ignore[import-not-found]
 
 from sightwords.config import DmsmConfig
 from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
-from sightwords.files import atomic_path
 from sightwords.train.dmsm.image_features import Described, ImageFeatures, describe_images
-from sightwords.train.language.detected_words import top_words
 
 COMPONENTS = 384
 HELD_OUT = 2000
@@ -91,16 +91,13 @@ def pack(
     mean, components = principal(learned.features, COMPONENTS, device=device)
     arrays: dict[str, Any] = {"words": np.array(words)}
     for part, found in sets.items():
-        likeliest = [top_words(row) for row in found.image_probs]
         arrays[f"{part}/ids"] = np.array([canonical_id(i) for i in found.features.ids])
-        arrays[f"{part}/indices"] = np.stack([places for places, _ in likeliest])
-        arrays[f"{part}/probs"] = np.stack([probs for _, probs in likeliest])
+        arrays[f"{part}/indices"], arrays[f"{part}/probs"] = likeliest(found.image_probs)
         arrays[f"{part}/features"] = reduced(found.features.features, mean, components)
     arrays["held-out/ids"] = np.array([canonical_id(i) for i in held_out.features.ids])
     # Word by word in memory: neighbours are alike, which makes the file smaller.
     arrays["held-out/scores"] = np.asfortranarray(held_out.image_probs.astype(np.float16))
-    with atomic_path(out / f"{name}-rows.npz") as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)
+    save_arrays(out / f"{name}-rows.npz", arrays)
     shorter = ImageFeatures(learned.ids, reduced(learned.features, mean, components))
     fit_dmsm(shorter, captions, dmsm or DmsmConfig(), out / f"{name}-dmsm.zip", device=device)
 
@@ -174,16 +171,10 @@ def unpack(path: Path, out: Path) -> None:
     words = arrays["words"]
     for part in sorted({key.split("/")[0] for key in arrays if key.endswith("/indices")}):
         ids = arrays[f"{part}/ids"]
-        folder = out / part
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(
-            folder / "scores.npz",
-            ids=ids,
-            words=words,
-            indices=arrays[f"{part}/indices"],
-            probs=arrays[f"{part}/probs"],
-        )
-        ImageFeatures(tuple(ids.tolist()), arrays[f"{part}/features"]).save(folder / "features.npz")
+        found = {key: arrays[f"{part}/{key}"] for key in ("ids", "indices", "probs")}
+        save_arrays(out / part / "scores.npz", {"words": words, **found})
+        features = ImageFeatures(tuple(ids.tolist()), arrays[f"{part}/features"])
+        features.save(out / part / "features.npz")
     held_out = WordScoreTable(
         tuple(arrays["held-out/ids"].tolist()),
         tuple(words.tolist()),

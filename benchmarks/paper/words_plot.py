@@ -1,7 +1,7 @@
 """AP for CPU milliseconds: every network and input size in one picture.
 
-    python benchmarks/words_plot.py time --out runs/times.json
-    python benchmarks/words_plot.py draw --times runs/times.json --results runs/*/results.jsonl \
+    python benchmarks/paper/words_plot.py time --out runs/times.json
+    python benchmarks/paper/words_plot.py draw --times runs/times.json --results runs/*/*.jsonl \
         --also dinov2-vits14:224:int8=43.1 --out docs/images/words-speed.png
 
 `time` exports each network with random weights, which cost the same time, and runs it on one

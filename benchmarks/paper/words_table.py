@@ -1,8 +1,8 @@
 """The paper's word table from score files: AP and PHR by part of speech, and the pointing game.
 
-    python benchmarks/words_table.py --captions 'coco-val-*.tar' --part half0 \
+    python benchmarks/paper/words_table.py --captions 'coco-val-*.tar' --part half0 \
         "ViT-S/14, MIL=runs/baselines/vit-mil.npz" "VGG16, MIL=runs/baselines/vgg16-mil.npz"
-    python benchmarks/words_table.py --captions coco-test-00.tar --boxes coco-test-boxes.json.gz \
+    python benchmarks/paper/words_table.py --captions coco-test-00.tar --boxes BOXES \
         --write docs/words.md "VGG16, MIL=runs/baselines/vgg16-mil.npz"
 
 Rows come as NAME=FILE in the order given; files are those of `words_baselines.py`, or any that
@@ -24,29 +24,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from localisation import comparison, game, read_boxes  # type: ignore[import-not-found]
-from sightwords.corpus import open_corpus
+from shared import PARTS, part_of, placed  # type: ignore[import-not-found]
+
 from sightwords.corpus.ids import canonical_id
-from sightwords.corpus.splits import half_by_hash
 from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.words import WordReport, evaluate_words
 from sightwords.files import write_text
 from sightwords.types import Example
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
-START, END = "<!-- words_table -->", "<!-- end -->"
-HALVES = {"half0": (0,), "half1": (1,), "all": (0, 1)}
+MARK = "words_table"
 
 
 def main() -> None:
     args = arguments()
     files = dict(named_file(row) for row in args.rows)
-    examples = [
-        e
-        for e in open_corpus(args.captions)
-        if half_by_hash(e.id) in HALVES[args.part] and len(e.captions) > 1
-    ]
+    examples = [e for e in part_of(args.captions, args.part) if len(e.captions) > 1]
     references = {canonical_id(e.id): e.captions for e in examples}
     reports = {
         name: evaluate_words(path, references, vocabulary=args.vocabulary, subset=True, name=name)
@@ -67,7 +61,7 @@ def main() -> None:
     print(text)
     if args.write:
         page = args.write.read_text(encoding="utf-8")
-        write_text(args.write, between_markers(page, text))
+        write_text(args.write, placed(page, MARK, f"\n{text}\n"))
 
 
 def named_file(row: str) -> tuple[str, Path]:
@@ -130,19 +124,6 @@ def places(files: Mapping[str, Path], examples: Sequence[Example], boxes: Path) 
     return Grid(header, grid.rows).markdown()
 
 
-def between_markers(page: str, text: str) -> str:
-    r"""Put `text` in place of what stands between the two markers.
-
-    >>> between_markers("a\n<!-- words_table -->\nold\n<!-- end -->\nb", "new").splitlines()
-    ['a', '<!-- words_table -->', '', 'new', '', '<!-- end -->', 'b']
-    """
-    head, found, rest = page.partition(START)
-    _, closed, tail = rest.partition(END)
-    if not found or not closed:
-        raise SystemExit(f"the page has no lines {START} and {END}; write them where tables belong")
-    return f"{head}{START}\n\n{text}\n\n{END}{tail}"
-
-
 def _is_stated(path: Path) -> bool:
     return ".jsonl#" in path.name
 
@@ -165,7 +146,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("rows", nargs="+", help="NAME=FILE")
     parser.add_argument("--captions", action="append", required=True, help="captioned shards")
-    parser.add_argument("--part", choices=tuple(HALVES), default="all", help="by id hash")
+    parser.add_argument("--part", choices=PARTS, default="all", help="by id hash")
     parser.add_argument("--boxes", type=Path)
     parser.add_argument("--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME)
     parser.add_argument("--write", type=Path, help="a Markdown page with markers")

@@ -1,6 +1,6 @@
 """What each step of `words.maps` does for where words are found; things and surroundings.
 
-    python benchmarks/places.py DETECTOR --images coco-val-00.tar --boxes instances_train2017.json
+    python benchmarks/paper/places.py DETECTOR --images coco-val-00.tar --boxes BOXES
 
 The pointing game of `localisation.py`, one row a map: that of the regions, that of the patches as
 they come, smoothed, with the attention for every word, and with the attention for words that have
@@ -8,12 +8,12 @@ their share of it, which is the one that is kept. `around` is the share of pairs
 word for what lies around things (sky, grass, street), said of it in a caption, whose peak lies in
 the box of a person, an animal or a vehicle: few is good.
 
-    python benchmarks/places.py DETECTOR --images ... --boxes ... --fractions .2 .3 .4 .5
+    python benchmarks/paper/places.py DETECTOR --images ... --boxes ... --fractions .2 .3 .4 .5
 
 Boxes instead: for each share of the peak that belongs to a word's box, how often that box and one
 of the thing's have half of their union in common.
 
-    python benchmarks/places.py DETECTOR --against OLDER_DETECTOR
+    python benchmarks/paper/places.py DETECTOR --against OLDER_DETECTOR
 
 What it costs: processor time of one thread from the file to calibrated words, the two in turn on
 the sample photographs, which a busy machine disturbs little.
@@ -29,7 +29,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-
 from localisation import (  # type: ignore[import-not-found]
     GROUPS,
     Boxes,
@@ -41,6 +40,7 @@ from localisation import (  # type: ignore[import-not-found]
     share,
     targets,
 )
+
 from sightwords.corpus import open_corpus
 from sightwords.evaluate.grid import Grid
 from sightwords.images import decode

@@ -1,23 +1,22 @@
 """The paper's table of systems (section 6.3), row by row, from a plan of what each row is made of.
 
-    python benchmarks/paper_rows.py PLAN.toml lists --set coco-val      # and --set coco-test ...
-    python benchmarks/paper_rows.py PLAN.toml tune                      # MERT, on coco-val alone
-    python benchmarks/paper_rows.py PLAN.toml spread --row 'VGG+Score+ft'   # MERT by other seeds
-    python benchmarks/paper_rows.py PLAN.toml score --set coco-test
-    python benchmarks/paper_tables.py PLAN.toml --page docs/results.md
+    python benchmarks/paper/paper_rows.py PLAN.toml lists --set coco-val   # and the other sets
+    python benchmarks/paper/paper_rows.py PLAN.toml tune                   # MERT, on coco-val
+    python benchmarks/paper/paper_rows.py PLAN.toml spread --row 'VGG+Score+ft'
+    python benchmarks/paper/paper_rows.py PLAN.toml score --set coco-test
+    python benchmarks/paper/paper_tables.py PLAN.toml --page docs/results.md
 
-PLAN is `benchmarks/paper_rows.toml` with its paths filled in (they are relative to its folder). A
-row names a detector, a language model and, if any, a DMSM and a grounded model; a detector is a
-folder an image set, as benchmarks/describe.py writes it (scores.npz, features.npz). So a row of
-another detector, such as AlexNet on proposals, needs those two files of coco-val and of the test
-set, and no other code. A row with `open` says why it cannot be measured yet, and is left out.
+PLAN is `paper_rows.toml` beside this script with its paths filled in (relative to its folder). A
+row names a detector, a language model and, if any, a DMSM and a grounded model. A detector is one
+folder per image set with `scores.npz` and `features.npz`, as benchmarks/describe.py writes them: a
+row of another detector, such as AlexNet on proposals, needs those two files of coco-val and of the
+test set, and no other code. A row with `open` says why it cannot be measured yet, and is left out.
 
-`lists` and `tune` keep their work under --out and go on where they were left. `spread` tunes with
-several seeds and says what each gives on the other half of coco-val: how much of a difference
-between rows is MERT's luck. `score` measures
-perplexity (`perplexity`: nothing else), writes the captions, saves the rows for `paper_tables.py`
-and `sightwords evaluate tables`, and appends a line to log.md for each; what was scored before is
-left as it is.
+`lists` and `tune` keep their work under --out and resume where they stopped. `spread` tunes with
+several seeds and prints what each gives on the other half of coco-val: how much of a difference
+between rows is MERT's luck. `score` measures perplexity (`perplexity` does only this), writes the
+captions, saves the rows for `paper_tables.py` and `sightwords evaluate tables`, and appends a line
+to log.md for each. What was scored before is left as it is.
 """
 
 from __future__ import annotations
@@ -443,7 +442,9 @@ def log(
     out: Path, system: System, images: str, lines: Iterable[str], *, stage: str = "score"
 ) -> None:
     """A line for the project's log of runs on test sets."""
-    command = f"python benchmarks/paper_rows.py PLAN {stage} --set {images} --row '{system.name}'"
+    command = (
+        f"python benchmarks/paper/paper_rows.py PLAN {stage} --set {images} --row '{system.name}'"
+    )
     path = out / "log.md"
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     line = f"| {date.today()} | {system.name} | `{command}` | {'; '.join(lines)} |\n"

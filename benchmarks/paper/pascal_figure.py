@@ -1,6 +1,6 @@
 """Photographs of PASCAL sentences with the captions of several systems (the paper's Figure 4).
 
-    python benchmarks/pascal_figure.py pascal1k-00.tar --out pascal.jpg \
+    python benchmarks/paper/pascal_figure.py pascal1k-00.tar --out pascal.jpg \
         --captions 'sightwords=captions/pascal1k/sightwords.json' \
                    'VGG=captions/pascal1k/VGG+Score+DMSM+ft.json'
 

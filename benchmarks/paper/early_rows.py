@@ -1,34 +1,30 @@
 """The early system (rows 3 to 5 of the paper's table): frozen AlexNet on object proposals.
 
-    python benchmarks/early_rows.py describe coco-train-*.tar --part train --limit 6000 \
-        --weights alexnet-conv.fp16.safetensors --out early/train      # --part held-out, half1, ...
-    python benchmarks/early_rows.py train early/train --captions coco-train.jsonl.gz \
+    python benchmarks/paper/proposals.py search --images coco-train-*.tar --boxes 30 --side-px 160 \
+        --out early/train.jsonl
+    python benchmarks/paper/early_rows.py describe coco-train-*.tar --proposals early/train.jsonl \
+        --part train --weights alexnet-conv.fp16.safetensors --out early/train
+    python benchmarks/paper/early_rows.py train early/train --captions coco-train.jsonl.gz \
         --out early/head.npz
-    python benchmarks/early_rows.py score early/test --head early/head.npz --out described/test
-    python benchmarks/early_rows.py draw described/held-out/scores.npz \
+    python benchmarks/paper/early_rows.py score early/test --head early/head.npz \
+        --out described/test
+    python benchmarks/paper/early_rows.py draw described/held-out/scores.npz \
         --captions coco-train.jsonl.gz --out early/top-words.npz
-    python benchmarks/early_rows.py language early/top-words.npz --start language \
+    python benchmarks/paper/early_rows.py language early/top-words.npz --start language \
         --captions coco-train.jsonl.gz --out early/language             # --start language-baseline
-
-On a machine with a GPU and many cores, `describe --device cuda --workers 16` takes all images, and
-
-    python benchmarks/early_rows.py bring early/train --head early/head.npz --device cuda \
+    python benchmarks/paper/early_rows.py bring early/train --head early/head.npz --device cuda \
         --held-out early/held-out --captions coco-train.jsonl.gz --name boxes --out runs \
         --sets coco-val=early/val coco-test=early/coco-test pascal1k=early/pascal1k
 
-writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks at home. A set that
-is described later joins the others by `score ... --components-of early/train`: the DMSM of `bring`
-reads features that were reduced by the training images' components.
-
-`describe` searches edge boxes, runs AlexNet's ImageNet convolutions over the whole photograph
-(squashed to a square) and pools their last map in each box: the slow part, done once an image and
-kept in pieces, so that a run goes on where it was stopped. `train` fits fc8 by the noisy-OR over
-the boxes on what is kept; `score` writes the `scores.npz` and `features.npz` that `paper_rows.py`
-reads. `draw` makes the language model's detections: nobody scored all training images out of fold,
-so theirs are drawn from those of held-out images (`train/language/detection_noise.py`). `language`
-goes on
-from a language model of another detector for an epoch, to learn how far these words are to be
-trusted: grammar does not depend on the detector, and an epoch costs a tenth of the whole.
+`describe` runs AlexNet's ImageNet convolutions over the whole photograph, squashed to a square, and
+pools their last map in each box. This is the slow part; it is done once per image and kept in
+pieces, so that a stopped run resumes. `train` fits fc8 by the noisy-OR over the boxes. `score`
+writes the `scores.npz` and `features.npz` that `paper_rows.py` reads. `draw` makes the detections
+that the language model learns from: all training images were not scored out of fold, so theirs are
+drawn from those of held-out images (`train/language/detection_noise.py`). `language` trains a
+language model of another detector for one more epoch, which teaches it how far these words can be
+trusted. `bring` writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks; for
+a set described later, `score ... --components-of early/train` reduces features the same way.
 
 Deviation: the early system described a box by fc7 of AlexNet, whose weights cannot be had.
 """
@@ -38,22 +34,25 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from shared import (  # type: ignore[import-not-found]
+    PARTS,
+    captions_of,
+    likeliest,
+    part_of,
+    save_arrays,
+)
 from torch import Tensor
 
 from sightwords.config import PRESETS, Config, LanguageConfig, WordsConfig
 from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
-from sightwords.corpus.splits import coco_half, hold_out
 from sightwords.evaluate.word_scores import WordScoreTable, read_word_scores, write_word_scores
 from sightwords.files import atomic_path
 from sightwords.images import PAPER_SIDE_PX, TORCHVISION, decode, to_array
@@ -62,7 +61,6 @@ from sightwords.settings import from_mapping, read_toml, save_resolved
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.augment import normalize
 from sightwords.train.dmsm.image_features import Described, ImageFeatures
-from sightwords.train.language.detected_words import top_words
 from sightwords.train.language.detection_noise import simulate_scores
 from sightwords.train.language.run import LanguageSources, train_language
 from sightwords.train.words.backbones import build_backbone
@@ -73,14 +71,10 @@ from sightwords.train.words.frozen.features import RegionTable
 from sightwords.train.words.frozen.training import train_head
 from sightwords.types import Box, Example
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
-from sightwords.words.proposals import propose
+from sightwords.words.proposals import read_proposals
 
-HELD_OUT = 4000
-"""Of the COCO training images, by the hash of the id, as for every other row."""
 PIECE = 250
 """Images in a file of `describe`."""
-SEARCHED: dict[str, tuple[Box, ...]] = {}
-"""Boxes by image id, where several processes have searched them beforehand."""
 
 
 def run_describe(args: argparse.Namespace) -> None:
@@ -91,51 +85,35 @@ def run_describe(args: argparse.Namespace) -> None:
     backbone.keep_map_alone()
     backbone.eval().to(args.device)
     args.out.mkdir(parents=True, exist_ok=True)
-    examples = islice(chosen(args), args.limit)
+    proposals = read_proposals(args.proposals)
+    examples = part_of(args.sources, args.part)[: args.limit]
     began, made = time.perf_counter(), 0
-    if args.workers > 1:
-        with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
-            for piece in iter(lambda: list(islice(examples, 20 * PIECE)), []):
-                SEARCHED.update(pool.imap(searched, ((e, args) for e in piece), chunksize=16))
-        examples = islice(chosen(args), args.limit)
-    for number, piece in enumerate(iter(lambda: list(islice(examples, PIECE)), [])):
-        path = args.out / f"{number:04d}.npz"
+    for number in range(-(-len(examples) // PIECE)):
+        piece, path = examples[number * PIECE :][:PIECE], args.out / f"{number:04d}.npz"
         if path.exists():
             continue
         with atomic_path(path) as temporary, temporary.open("wb") as stream:
-            arrays: dict[str, Any] = described(piece, backbone, args)
+            arrays: dict[str, Any] = described(piece, proposals, backbone, args)
             np.savez(stream, **arrays)
         made += len(piece)
         each = 1000 * (time.perf_counter() - began) / made
         print(f"{path}: {each:.0f} ms an image", flush=True)
 
 
-def chosen(args: argparse.Namespace) -> Iterator[Example]:
-    """The images of one part."""
-    if args.part in ("half0", "half1"):
-        half = int(args.part[-1])
-        return (e for e in open_corpus(args.sources) if coco_half(canonical_id(e.id)) == half)
-    if args.part == "all":
-        return iter(open_corpus(args.sources))
-    held = hold_out([e.id for e in open_corpus(args.sources)], HELD_OUT)
-    wanted = args.part == "held-out"
-    return (e for e in open_corpus(args.sources) if (e.id in held) == wanted)
-
-
 @torch.no_grad()
 def described(
-    examples: Sequence[Example], backbone: Backbone, args: argparse.Namespace
+    examples: Sequence[Example],
+    proposals: Mapping[str, Sequence[Box]],
+    backbone: Backbone,
+    args: argparse.Namespace,
 ) -> dict[str, Any]:
     """Features of boxes (n, 1 + R, C) and of images (n, T, D), with their ids."""
     regions, features = [], []
     for start in range(0, len(examples), args.batch_size):
         some = examples[start : start + args.batch_size]
         images = [decode(e.image) for e in some if e.image is not None]
-        found = dict(
-            (e.id, SEARCHED[e.id]) if e.id in SEARCHED else boxes_in(e.id, image, args)
-            for e, image in zip(some, images, strict=True)
-        )
-        boxes = torch.from_numpy(boxes_of(found, list(found), limit=args.boxes)).to(args.device)
+        found = boxes_of(proposals, [e.id for e in some], limit=args.boxes)
+        boxes = torch.from_numpy(found).to(args.device)
         size = (args.size_px, args.size_px)
         pixels = np.stack([to_array(image.resize(size)) for image in images])
         batch = torch.from_numpy(pixels).to(args.device).permute(0, 3, 1, 2).float()
@@ -148,22 +126,6 @@ def described(
         "regions": np.concatenate(regions),
         "features": np.concatenate(features),
     }
-
-
-def searched(task: tuple[Example, argparse.Namespace]) -> tuple[str, tuple[Box, ...]]:
-    """For a process of its own."""
-    import cv2
-
-    cv2.setNumThreads(1)
-    example, args = task
-    assert example.image is not None
-    return boxes_in(example.id, decode(example.image), args)
-
-
-def boxes_in(
-    name: str, image: Image.Image, args: argparse.Namespace
-) -> tuple[str, tuple[Box, ...]]:
-    return name, propose(image, method="edge_boxes", limit=args.boxes, side_px=args.search_px)
 
 
 def pooled(maps: Tensor, boxes: Tensor, *, cells: int) -> Tensor:
@@ -279,16 +241,11 @@ def run_draw(args: argparse.Namespace) -> None:
         mentions([said[i] for i in ids]), mentions([own[table.ids[row]] for row in rows]), real
     )
     mine = [row for row in rows if table.ids[row] in said]
-    found = [top_words(row) for row in (*drawn, *table.scores[mine].astype(np.float32))]
-    with atomic_path(args.out) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(
-            stream,
-            ids=np.array([*ids, *(table.ids[row] for row in mine)]),
-            words=np.array(vocabulary.words),
-            indices=np.stack([places for places, _ in found]),
-            probs=np.stack([probs for _, probs in found]),
-        )
-    print(f"{args.out}: {len(found)} images, drawn from {len(rows)}")
+    indices, probs = likeliest(np.concatenate([drawn, table.scores[mine]]))
+    names = np.array([*ids, *(table.ids[row] for row in mine)])
+    named = {"ids": names, "words": np.array(vocabulary.words)}
+    save_arrays(args.out, {**named, "indices": indices, "probs": probs})
+    print(f"{args.out}: {len(names)} images, drawn from {len(rows)}")
 
 
 def run_language(args: argparse.Namespace) -> None:
@@ -320,10 +277,6 @@ def kept(folders: Sequence[Path]) -> tuple[list[str], np.ndarray, np.ndarray]:
     return ids, np.concatenate(regions), np.concatenate(features)
 
 
-def captions_of(sources: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    return {canonical_id(e.id): e.captions for e in open_corpus(sources)}
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -336,16 +289,14 @@ def arguments() -> argparse.Namespace:
     verb = verbs.add_parser("describe", parents=[common])
     verb.add_argument("sources", nargs="+")
     verb.add_argument("--weights", type=Path, required=True)
-    parts = ("train", "held-out", "half0", "half1", "all")
-    verb.add_argument("--part", choices=parts, default="all")
+    verb.add_argument("--proposals", type=Path, required=True, help="of `proposals.py search`")
+    verb.add_argument("--part", choices=PARTS, default="all")
     verb.add_argument("--limit", type=int, help="the first N images")
     verb.add_argument("--boxes", type=int, default=30, help="beside the whole image")
     verb.add_argument("--cells", type=int, default=2, help="rows and columns of a box's features")
-    verb.add_argument("--search-px", type=int, default=160, help="side, for the search of boxes")
     verb.add_argument("--size-px", type=int, default=320, help="side, for AlexNet")
     verb.add_argument("--batch-size", type=int, default=10)
     verb.add_argument("--device", default="cpu")
-    verb.add_argument("--workers", type=int, default=1, help="processes that search boxes")
     verb.set_defaults(run=run_describe)
     verb = verbs.add_parser("train", parents=[common])
     verb.add_argument("described", nargs="+", type=Path)

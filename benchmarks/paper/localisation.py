@@ -1,10 +1,10 @@
 """The pointing game: does the peak of a word's response map fall into a box of what it names?
 
-    python benchmarks/localisation.py DETECTOR --images coco-test-00.tar \
+    python benchmarks/paper/localisation.py DETECTOR --images coco-test-00.tar \
         --boxes coco-test-boxes.json.gz --regions --groups
-    python benchmarks/localisation.py MIL CLASSIFICATION --images pascal1k-00.tar \
+    python benchmarks/paper/localisation.py MIL CLASSIFICATION --images pascal1k-00.tar \
         --boxes pascal1k-boxes.json.gz
-    python benchmarks/localisation.py runs/baselines/*.npz --images coco-test-00.tar \
+    python benchmarks/paper/localisation.py runs/baselines/*.npz --images coco-test-00.tar \
         --boxes coco-test-boxes.json.gz
 
 A pair of image and word counts if a caption of the image has the word and the image has a box of a
