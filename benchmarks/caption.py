@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.words_speed import ONE_THREAD, SAMPLES, TOKENS, Step, blip_step, machine, timed
@@ -120,17 +120,8 @@ def measure(name: str, args: argparse.Namespace, photographs: list[Path]) -> dic
 
 
 def helpers_mb() -> float:
-    """Memory of the processes that decode photos, which has no shared page in it (Linux)."""
-    total = 0
-    for children in Path("/proc/self/task").glob("*/children"):
-        for child in children.read_text().split():
-            found = re.findall(r"Private_\w+:\s+(\d+) kB", _memory_of(child))
-            total += sum(map(int, found)) * 1024
-    return total / 1e6
-
-
-def _memory_of(process: str) -> str:
-    return Path(f"/proc/{process}/smaps_rollup").read_text()
+    """Memory of the processes that decode photos, without pages that they share."""
+    return float(sum(p.memory_full_info().uss for p in psutil.Process().children()) / 1e6)
 
 
 def step_of(

@@ -9,7 +9,7 @@ finite numbers and an error of ours. A traceback, a crash, over 600 MB more memo
 seconds of CPU time is a finding: it is printed with the number of the case, which `--only NUMBER`
 repeats.
 
-Cases run in child processes under limits of the operating system. A child that dies is replaced.
+Cases run in worker processes under limits of the operating system. One that dies is replaced.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ import contextlib
 import hashlib
 import io
 import json
-import multiprocessing
 import os
 import resource
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -32,17 +30,22 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from sightwords.errors import SightwordsError
+from sightwords.worker_process import WorkerProcess
+
 ROOT = Path(__file__).parents[1]
 MOST_MEGABYTES = 600
 MOST_SECONDS = 10.0
-CASES_PER_CHILD = 200
+CASES_PER_WORKER = 200
+
+Result = tuple[str, float, int]
+"""How it went, seconds and megabytes."""
 
 NUMBERS: tuple[Any, ...] = (
     0, 1, -1, 2, 0.5, -0.5, 2**31 - 1, 2**31, -(2**31), 2**63, 2**64, 10**400, 1e30, -1e30, 1e308,
@@ -371,7 +374,6 @@ def _replace(path: Path, data: bytes) -> None:
 def run_case(folder: Path) -> str:
     """`works`, or the class of our error; anything else is raised."""
     import sightwords
-    from sightwords.errors import BundleError, SightwordsError
 
     photo = Image.effect_noise((64, 48), 60).convert("RGB")
     try:
@@ -385,52 +387,44 @@ def run_case(folder: Path) -> str:
         ]  # fmt: skip
         if not np.isfinite(numbers).all():
             raise AssertionError(f"numbers that are not finite: {numbers}")
-    except BundleError as error:
-        return _one_line("BundleError", error)
     except SightwordsError as error:
-        return _one_line(type(error).__name__, error)
+        text = f"{type(error).__name__}: {error}"
+        if not text.isprintable() or len(text) > 2000:
+            raise AssertionError(f"{len(text)} letters, not one clean line: {text:.200}") from error
+        return text
     return "works"
 
 
-def _one_line(kind: str, error: Exception) -> str:
-    text = str(error)
-    if "\n" in text or not text.isprintable() or len(text) > 2000:
-        raise AssertionError(f"{kind} of {len(text)} letters, not one clean line: {text!r:.200}")
-    return f"{kind}: {text}"
+# --- many cases, in worker processes -----------------------------------------------------------
 
 
-# --- many cases, in children ------------------------------------------------------------------
-
-
-def child(pipe: Connection, bundles: list[Path]) -> None:
-    """Load the bundles whose folders come down the pipe, under limits; tell how each went."""
+def load_cases(bundles: list[Path]) -> Callable[[Path], Iterator[Result]]:
+    """In a worker: what loads the bundle in a folder under limits, and says how it went."""
     import sightwords
 
     warnings.simplefilter("ignore")
-    for bundle in bundles:  # what every load costs is not the case's
+    for bundle in bundles:  # what every load costs is not counted as the case's
         sightwords.load(bundle, threads=1, backend="numpy")(Image.new("RGB", (64, 48)))
     # Address space, not memory: the networks' threads reserve some that they never touch.
     limit = _status("VmSize") + ((MOST_MEGABYTES + 400) << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    signal.signal(signal.SIGALRM, _too_late)
-    pipe.send(("ready", 0.0, 0))
-    while (folder := pipe.recv()) is not None:
-        _forget_peak()
-        before, start = _status("VmRSS"), time.process_time()
-        signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS * 6)  # other programs run, too
-        try:
-            outcome = run_case(folder)
-        except BaseException as error:  # every kind is a finding
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(last.filename).name}:{last.lineno}"
-            outcome = f"FINDING {type(error).__name__} at {place}: {str(error)[:200]!r}"
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        seconds, more = time.process_time() - start, (_status("VmHWM") - before) >> 20
-        pipe.send((outcome, seconds, more))
+    return _measured
 
 
-def _too_late(*_: object) -> None:
-    raise TimeoutError("the alarm rang")
+def _measured(folder: Path) -> Iterator[Result]:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before, start = _status("VmRSS"), time.process_time()
+    try:
+        outcome = run_case(folder)
+    except BaseException as error:  # every kind is a finding
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}:{last.lineno}"
+        outcome = f"FINDING {type(error).__name__} at {place}: {str(error)[:200]!r}"
+    seconds, more = time.process_time() - start, (_status("VmHWM") - before) >> 20
+    if not outcome.startswith("FINDING") and (more > MOST_MEGABYTES or seconds > MOST_SECONDS):
+        outcome = f"FINDING {more} MB and {seconds:.1f} s; {outcome}"
+    yield outcome, seconds, more
 
 
 def _status(key: str) -> int:
@@ -441,51 +435,32 @@ def _status(key: str) -> int:
     return 0
 
 
-def _forget_peak() -> None:
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-class Child:
-    """A child process and what it is at."""
+class Runner:
+    """Cases in a worker process, which is replaced when it is lost and now and then."""
 
     def __init__(self, bundles: list[Path]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=child, args=(theirs, bundles), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.left = CASES_PER_CHILD
-        self._receive(120)
+        self._bundles = bundles
+        self._worker: WorkerProcess[Path, Result] | None = None
+        self._left = 0
 
-    def run(self, folder: Path) -> tuple[str, float, int]:
+    def run(self, folder: Path) -> Result:
         """How it went, seconds and megabytes."""
-        self.left -= 1
+        if self._worker is None or not self._left:
+            self.stop()
+            self._worker = WorkerProcess(load_cases, self._bundles, start_seconds=120)
+            self._left = CASES_PER_WORKER
+        self._left -= 1
         try:
-            self.pipe.send(folder)
-            outcome, seconds, more = self._receive(MOST_SECONDS * 8)
-        except (EOFError, OSError):
-            self.process.join(5)
-            self.left = 0
-            return f"FINDING child died, exit code {self.process.exitcode}", 0.0, 0
-        except TimeoutError:
-            self.process.kill()
-            self.left = 0
-            return "FINDING hangs", MOST_SECONDS * 8, 0
-        if not outcome.startswith("FINDING") and (more > MOST_MEGABYTES or seconds > MOST_SECONDS):
-            outcome = f"FINDING {more} MB and {seconds:.1f} s; {outcome}"
-        return outcome, seconds, more
-
-    def _receive(self, seconds: float) -> Any:
-        if not self.pipe.poll(seconds):
-            raise TimeoutError
-        return self.pipe.recv()
+            [result] = self._worker.ask(folder, seconds=MOST_SECONDS * 8)
+        except SightwordsError as error:
+            self._left = 0
+            return f"FINDING {error}", 0.0, 0
+        return result
 
     def stop(self) -> None:
-        """Let it go."""
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
+        """Stop the worker."""
+        if self._worker is not None:
+            self._worker.stop()
 
 
 def make_bundles(folder: Path) -> list[Path]:
@@ -518,11 +493,8 @@ def main() -> int:
     findings, most, longest = 0, 0, 0.0
     with tempfile.TemporaryDirectory(prefix="fuzz-bundles-") as name:
         bundles = make_bundles(Path(name))
-        runner = Child(bundles)
+        runner = Runner(bundles)
         for number in numbers:
-            if not runner.left:
-                runner.stop()
-                runner = Child(bundles)
             case = Path(name) / "case"
             told = make_case(bundles, case, args.seed, number)
             outcome, seconds, more = runner.run(case)

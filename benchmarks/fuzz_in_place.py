@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -28,93 +29,94 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from fuzz_photos import FORMATS, mutant  # type: ignore[import-not-found]
-from sightwords.batch.outputs import write_beside, write_instead
+from fuzz_photos import photo_with_metadata  # type: ignore[import-not-found]
+from sightwords.batch.photo_files import PhotoFile, write_instead, write_photo_file
 from sightwords.batch.xmp import EmbedError
 
 GROUP = 250
 """Files that exiftool reads at a time."""
-CAPTION = "a dog & a <größer> cat"
-WORDS = [{"word": word, "used": True} for word in ("dog", "cat")]
-_OURS = ("XMP-dc:Description", "XMP-dc:Subject", "XMP-iptcCore:AltTextAccessibility")
+RECORD = {
+    "caption": "a dog & a <größer> cat",
+    "words": [{"word": word, "used": True} for word in ("dog", "cat")],
+}
+_MAY_CHANGE = (
+    "System:", "SourceFile", "XMP-dc:Description", "XMP-dc:Subject",
+    "XMP-iptcCore:AltTextAccessibility", "File:FileType", "RIFF:WebP_Flags", "RIFF:ImageWidth",
+    "RIFF:ImageHeight", "RIFF:AlphaIsUsed",
+)  # fmt: skip
 _PLACES = ("Offset", "Start", "Offsets")
 """Ends of tags that give a place in the file, which may move with all that it points to."""
 _MARKS = (b"adobe:ns:meta", b"com.adobe.xmp", b"ns.adobe.com/xap")
-_WEBP_HEADER = (
-    "File:FileType",
-    "RIFF:WebP_Flags",
-    "RIFF:ImageWidth",
-    "RIFF:ImageHeight",
-    "RIFF:AlphaIsUsed",
-)
+_TIME_NS = 10**18
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    """Caption the files group by group, print the counts, and say whether all are whole."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("damaged-photos"))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    random = np.random.default_rng(args.seed)
+    rng = random.Random(args.seed)
     counts: Counter[tuple[str, str]] = Counter()
     reasons: Counter[str] = Counter()
     begun = time.monotonic()
     for first in range(0, args.count, GROUP):
-        _group(random, range(first, min(args.count, first + GROUP)), args.keep, counts, reasons)
+        with tempfile.TemporaryDirectory() as folder:
+            numbers = range(first, min(args.count, first + GROUP))
+            _group(rng, Path(folder), numbers, args.keep, counts, reasons)
         print(f"{first + GROUP} files, {time.monotonic() - begun:.0f} s", file=sys.stderr)
-    _print(counts, reasons, time.monotonic() - begun)
+    _print(counts, reasons)
     return 1 if any(outcome == "damaged" for _, outcome in counts) else 0
 
 
 def _group(
-    random: np.random.Generator,
+    rng: random.Random,
+    folder: Path,
     numbers: range,
     keep: Path,
     counts: Counter[tuple[str, str]],
     reasons: Counter[str],
 ) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        photos = {}
-        for number in numbers:
-            kind, ending, data = mutant(random)
-            path = folder / f"{number:06}.{ending}"
-            path.write_bytes(data)
-            os.utime(path, ns=(10**18 + number, 10**18 + number))
-            photos[path] = (kind, data)
-        before = _exiftool(folder)
-        outcomes = {path: _caption(path, reasons) for path in photos}
-        after = _exiftool(folder)
-        for path, (kind, data) in photos.items():
-            wrong = _wrong(path, data, outcomes[path])
-            if not wrong and outcomes[path] == "rewritten":
-                wrong = _other_tags(before.get(path.name, {}), after.get(path.name, {}))
-            if wrong:
-                print(f"{kind} {path.name}: {wrong}", file=sys.stderr)
-                keep.mkdir(exist_ok=True)
-                (keep / path.name).write_bytes(data)
-                shutil.copyfile(path, keep / f"after-{path.name}")
-            counts[kind, "damaged" if wrong else outcomes[path]] += 1
+    photos = {}
+    for number in numbers:
+        kind, data = photo_with_metadata(rng)
+        path = folder / f"{number:06}.{kind.partition('-')[0]}"
+        path.write_bytes(data)
+        os.utime(path, ns=(_TIME_NS + number, _TIME_NS + number))
+        photos[path] = (kind, data)
+    before = _exiftool(folder)
+    outcomes = {path: _caption(path, reasons) for path in photos}
+    after = _exiftool(folder)
+    for path, (kind, data) in photos.items():
+        wrong = _wrong(path, data, outcomes[path])
+        if not wrong and outcomes[path] == "rewritten":
+            wrong = _other_tags(before.get(path.name, {}), after.get(path.name, {}))
+        if wrong:
+            print(f"{kind} {path.name}: {wrong}", file=sys.stderr)
+            keep.mkdir(exist_ok=True)
+            (keep / path.name).write_bytes(data)
+            shutil.copyfile(path, keep / f"after-{path.name}")
+        counts[kind, "damaged" if wrong else outcomes[path]] += 1
 
 
 def _caption(path: Path, reasons: Counter[str]) -> str:
-    record: dict[str, Any] = {"id": path.name, "caption": CAPTION, "words": WORDS}
+    file = PhotoFile(path, path, path.with_suffix(".xmp"))
+    record: dict[str, Any] = {"id": path.name, **RECORD}
     try:
-        wrong = write_beside("embedded", path, record, photograph=path, keep=False)
+        wrong = write_photo_file("embedded", file, record, overwrite="missing")
         return "rewritten" if wrong is None else "no sidecar"
     except EmbedError as error:
         reasons[str(error).split(": ", 2)[2].split(" (")[0].split(" at byte")[0]] += 1
         failed = {**record, "error": str(error)}
-        said = write_instead(path.with_suffix(".xmp"), failed, keep=True)["error"]
-        return "sidecar" if "its caption is in" in said else "no sidecar"
+        write_instead(file.sidecar, failed, keep=True)
+        return "sidecar" if file.sidecar.exists() else "no sidecar"
 
 
 def _wrong(path: Path, old: bytes, outcome: str) -> str | None:
     new, state = path.read_bytes(), path.stat()
-    if state.st_mtime_ns != 10**18 + int(path.stem):
+    if state.st_mtime_ns != _TIME_NS + int(path.stem):
         return "another modification time"
     if outcome == "no sidecar":
         return "no sidecar was written"
@@ -128,7 +130,7 @@ def _wrong(path: Path, old: bytes, outcome: str) -> str | None:
         if _pixels(new) != pixels:
             return "other pixels"
     except Exception as error:
-        return f"cannot be decoded any more ({error!r})"
+        return f"can no longer be decoded ({error!r})"
     return _lost_bytes(old, new, path.suffix)
 
 
@@ -182,26 +184,23 @@ def _exiftool(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _other_tags(before: dict[str, Any], after: dict[str, Any]) -> str | None:
-    ignored = ("System:", "SourceFile", *_OURS, *_WEBP_HEADER)
-    names = {
-        name
-        for name in before.keys() | after.keys()
-        if not name.startswith(ignored) and not name.endswith(_PLACES)
-    }
-    changed = sorted(name for name in names if before.get(name) != after.get(name))
-    if not changed:
-        return None
-    shown = [f"{name}: {before.get(name)!r:.60} -> {after.get(name)!r:.60}" for name in changed]
-    return "; ".join(shown[:4])
+    changed = [
+        f"{name}: {before.get(name)!r:.60} -> {after.get(name)!r:.60}"
+        for name in sorted(before.keys() | after.keys())
+        if not name.startswith(_MAY_CHANGE)
+        and not name.endswith(_PLACES)
+        and before.get(name) != after.get(name)
+    ]
+    return "; ".join(changed[:4]) or None
 
 
-def _print(counts: Counter[tuple[str, str]], reasons: Counter[str], seconds: float) -> None:
+def _print(counts: Counter[tuple[str, str]], reasons: Counter[str]) -> None:
     columns = ("rewritten", "sidecar", "damaged")
     print("| format | " + " | ".join(columns) + " |\n|---" + "|---:" * len(columns) + "|")
-    for kind in sorted(FORMATS):
+    for kind in sorted({kind for kind, _ in counts}):
         print(f"| {kind} | " + " | ".join(str(counts[kind, column]) for column in columns) + " |")
     totals = [sum(n for (_, c), n in counts.items() if c == column) for column in columns]
-    print("| all | " + " | ".join(map(str, totals)) + f" |\n\n{seconds:.0f} s\n")
+    print("| all | " + " | ".join(map(str, totals)) + " |\n")
     for reason, count in reasons.most_common(40):
         print(f"{count:6} {reason}")
 

@@ -4,7 +4,7 @@
     python benchmarks/kill_batch.py --kills 300 --seed 1 --bundle my-bundle --formats txt,csv
 
 An episode is one output. Its run is killed again and again; after each kill photos are replaced,
-added, removed, swapped, renamed or damaged, and the run goes on with --resume. A run that ends
+added, removed, swapped, renamed or damaged, and the run is resumed with --resume. A run that ends
 before it is killed is followed by one with --overwrite missing. At the end of an episode a run is
 left alone. Then every photo of the source must have exactly one caption, and it must be the one
 that its bytes get in an unbroken run; damaged photos, and no others, must be in the errors file;
@@ -24,12 +24,13 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from sightwords.batch.outputs import format_of, read_results
+from sightwords.batch import BatchOptions, Format
+from sightwords.batch.outputs import read_results
 
-FORMATS = ("jsonl", "csv", "coco", "txt", "parquet")
 NAMES = {
     "jsonl": "c.jsonl",
     "csv": "c.csv",
@@ -87,26 +88,20 @@ def _sum(data: bytes) -> str:
 class Episode:
     """One output, from its first run to the last."""
 
-    def __init__(self, bench: Bench, number: int, kind: str) -> None:
-        self.bench, self.rng, self.kind = bench, bench.rng, kind
+    def __init__(self, bench: Bench, number: int, kind: Format) -> None:
+        self.bench, self.rng = bench, bench.rng
         self.folder = bench.folder / f"episode-{number}"
-        self.source, self.out = self.folder / "photos", self.folder / NAMES[kind]
+        self.source = self.folder / "photos"
+        self.to = BatchOptions(out=self.folder / NAMES[kind], format=kind)
         self.source.mkdir(parents=True)
         self.was_whole = False
         for photo in range(PHOTOS):
             self._put(f"{photo:03d}.png")
 
-    @property
-    def journal(self) -> Path:
-        """What is done so far."""
-        if self.kind == "txt":
-            return self.out / ".sightwords-batch.part"
-        return self.out.with_name(f"{self.out.name}.part")
-
     def kill_once(self) -> bool:
         """Run it and kill it; whether it was killed."""
         run = subprocess.Popen(
-            self.bench.command(self.source, self.out, *self._mode()),
+            self.bench.command(self.source, self.to.out, *self._mode()),
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         self._wait_for_the_moment(run)
@@ -120,9 +115,8 @@ class Episode:
         return False
 
     def _mode(self) -> list[str]:
-        sums = self.out / ".sightwords-sums" if self.kind == "txt" else f".{self.out.name}.sums"
         # It may have been killed after its last act.
-        self.was_whole |= not self.journal.exists() and (self.folder / sums).exists()
+        self.was_whole |= not self.to.journal.exists() and self.to.sums.exists()
         overwrite = ["--overwrite", "missing"] if self.was_whole else []
         return ["--resume", *overwrite]
 
@@ -139,7 +133,7 @@ class Episode:
 
     def _lines(self) -> int:
         try:
-            return self.journal.read_bytes().count(b"\n")
+            return self.to.journal.read_bytes().count(b"\n")
         except OSError:
             return 0
 
@@ -170,7 +164,7 @@ class Episode:
     def finish(self) -> None:
         """An unbroken run, and the checks."""
         done = subprocess.run(
-            self.bench.command(self.source, self.out, *self._mode()),
+            self.bench.command(self.source, self.to.out, *self._mode()),
             check=False,
             capture_output=True,
             text=True,
@@ -189,7 +183,7 @@ class Episode:
             counts["FOREIGN"] += bool(given) and name not in bad and set(given) != {caption}
         counts["OF NO PHOTO"] += 0 if self.was_whole else len(found.keys() - photos.keys())
         counts["WRONG ERRORS"] += self._errors() != bad
-        left = [p for p in self.folder.rglob("*") if ".partial" in p.name or p == self.journal]
+        left = [p for p in self.folder.rglob("*") if ".partial" in p.name or p == self.to.journal]
         counts["FILES LEFT"] += len(left)
         if left:
             print(f"left: {[path.name for path in left]}", file=sys.stderr)
@@ -203,28 +197,24 @@ class Episode:
     def _found(self, photos: set[str]) -> dict[str, list[str]]:
         """By the photo's name: the captions that the output has for it."""
         found: dict[str, list[str]] = {}
-        if self.kind == "txt":
+        if self.to.format == "txt":
             for name in photos:
-                text = self.out / f"{Path(name).stem}.txt"
+                text = self.to.out / f"{Path(name).stem}.txt"
                 if text.exists():
                     found[name] = [text.read_text(encoding="utf-8").rstrip("\n")]
             return found
-        for record in read_results(self.out, format_of(self.out.name)):
-            name = f"{int(record['id']):03d}.png" if self.kind == "coco" else record["id"]
-            found.setdefault(name, []).append(record["caption"])
+        for record in read_results(self.to.out, self.to.format):
+            found.setdefault(self._name(record), []).append(record["caption"])
         return found
 
     def _errors(self) -> set[str]:
-        place = (
-            "texts/sightwords-errors.jsonl"
-            if self.kind == "txt"
-            else f"{self.out.name}.errors.jsonl"
-        )
-        path = self.folder / place
-        if not path.exists():
+        if not self.to.errors.exists():
             return set()
-        ids = [json.loads(line)["id"] for line in path.read_text(encoding="utf-8").splitlines()]
-        return {f"{int(i):03d}.png" if self.kind == "coco" else i for i in ids}
+        lines = self.to.errors.read_text(encoding="utf-8").splitlines()
+        return {self._name(json.loads(line)) for line in lines}
+
+    def _name(self, record: dict[str, Any]) -> str:
+        return f"{int(record['id']):03d}.png" if self.to.format == "coco" else str(record["id"])
 
 
 def main() -> int:
@@ -233,14 +223,15 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bundle", help="a smaller bundle makes the runs shorter")
-    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--formats", default=",".join(NAMES))
     args = parser.parse_args()
     kinds = args.formats.split(",")
     with tempfile.TemporaryDirectory(prefix="kill-batch-") as folder:
         bench = Bench(args, Path(folder))
         number = 0
         while bench.counts["kills"] < args.kills:
-            episode = Episode(bench, number, kinds[number % len(kinds)])
+            kind = kinds[number % len(kinds)]
+            episode = Episode(bench, number, kind)
             number += 1
             for _ in range(bench.rng.randint(1, KILLS_IN_AN_EPISODE)):
                 episode.kill_once()
@@ -248,7 +239,7 @@ def main() -> int:
             episode.finish()
             shutil.rmtree(episode.folder)
             done = f"{bench.counts['kills']} kills, wrong: {_wrong(bench) or 'nothing'}"
-            print(f"episode {number} ({episode.kind}): {done}", flush=True)
+            print(f"episode {number} ({kind}): {done}", flush=True)
     print(json.dumps({"episodes": number, "seed": args.seed, **bench.counts}, indent=1))
     return 1 if _wrong(bench) else 0
 

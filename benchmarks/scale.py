@@ -28,14 +28,16 @@ import tarfile
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from sightwords.batch.parquet import write_parquet
 from sightwords.batch.ray.keys import shared_prints
@@ -45,7 +47,6 @@ from sightwords.corpus.sources import expand
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME
 
 SHARD_IMAGES = 1000
-TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 1.0
 KEEP_SECONDS = 5.0
 
@@ -298,41 +299,22 @@ def done(out: Path) -> int:
 
 def watch(root: int, seen: dict[int, Process], moment: tuple[float, int] | None) -> None:
     """Note CPU seconds, bytes read and, at this moment, memory of a process and all below it."""
-    for pid in tree(root):
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            if pid not in seen:
-                seen[pid] = Process(role(pid, root))
-            seen[pid].cpu_seconds = (int(stat[11]) + int(stat[12])) / TICKS
-            io_lines = Path(f"/proc/{pid}/io").read_text().split()
-            seen[pid].bytes_read = int(io_lines[1])
-            if moment is not None:
-                pages = int(stat[21])
-                rss = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-                seen[pid].rss_mb.append((*moment, rss))
-                seen[pid].role = role(pid, root)  # Ray names its processes when they have work
-        except (OSError, IndexError):
-            continue  # it has ended meanwhile
+    with suppress(psutil.NoSuchProcess):
+        driver = psutil.Process(root)
+        for process in (driver, *driver.children(recursive=True)):
+            with suppress(psutil.Error), process.oneshot():
+                known = seen.setdefault(process.pid, Process(role(process, root)))
+                times = process.cpu_times()
+                known.cpu_seconds = times.user + times.system
+                known.bytes_read = process.io_counters().read_chars
+                if moment is not None:
+                    known.rss_mb.append((*moment, process.memory_info().rss / 1e6))
+                    known.role = role(process, root)  # Ray names its processes late
 
 
-def tree(root: int) -> Iterator[int]:
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
-            continue
-        parents.setdefault(parent, []).append(int(stat.parent.name))
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting += parents.get(pid, [])
-
-
-def role(pid: int, root: int) -> str:
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    if pid == root:
+def role(process: psutil.Process, root: int) -> str:
+    command = " ".join(process.cmdline())
+    if process.pid == root:
         return "driver"
     return "worker" if "spawn_main" in command or "Captioning" in command else command[:60]
 
@@ -342,36 +324,31 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     verbs = parser.add_subparsers(required=True)
-    cutting = verbs.add_parser("cut")
+
+    def verb(run: Callable[[argparse.Namespace], None], *more: str) -> argparse.ArgumentParser:
+        """A verb, with those of the common options that it takes."""
+        added = verbs.add_parser(run.__name__)
+        added.set_defaults(verb=run)
+        if "cut" in more:
+            added.add_argument("source", type=Path, help="the folder that `cut` has written")
+            added.add_argument("--workers", type=int, default=2)
+        if "scratch" in more:
+            added.add_argument("--scratch", type=Path)
+        if "out" in more:
+            added.add_argument("--out", type=Path, required=True)
+        return added
+
+    cutting = verb(cut, "out")
     cutting.add_argument("source")
     cutting.add_argument("--images", type=int, default=10_000)
-    cutting.add_argument("--out", type=Path, required=True)
-    cutting.set_defaults(verb=cut)
-    growing = verbs.add_parser("grow")
-    growing.add_argument("source", type=Path, help="the folder that `cut` has written")
+    growing = verb(grow, "cut", "scratch", "out")
     growing.add_argument("--images", type=int, nargs="+", default=[1000, 3000, 10_000])
     growing.add_argument("--engine", choices=("local", "ray"), default="local")
-    growing.add_argument("--workers", type=int, default=2)
-    growing.add_argument("--scratch", type=Path)
-    growing.add_argument("--out", type=Path, required=True)
-    growing.set_defaults(verb=grow)
-    comparing = verbs.add_parser("overhead")
-    comparing.add_argument("source", type=Path, help="the folder that `cut` has written")
-    comparing.add_argument("--images", type=int, default=2000)
-    comparing.add_argument("--workers", type=int, default=2)
-    comparing.add_argument("--scratch", type=Path)
-    comparing.set_defaults(verb=overhead)
-    sizing = verbs.add_parser("rows")
-    sizing.add_argument("captions", type=Path, help="JSONL that a batch has written")
-    sizing.set_defaults(verb=rows)
-    checking = verbs.add_parser("keys")
-    checking.add_argument("--keys", type=int, default=10_000_000)
-    checking.set_defaults(verb=keys)
-    plotting = verbs.add_parser("plot")
-    plotting.add_argument("growth", type=Path, help="the file that `grow` has written")
-    plotting.add_argument("--out", type=Path, required=True)
-    plotting.set_defaults(verb=plot)
-    detecting = verbs.add_parser("gpu")
+    verb(overhead, "cut", "scratch").add_argument("--images", type=int, default=2000)
+    verb(rows).add_argument("captions", type=Path, help="JSONL that a batch has written")
+    verb(keys).add_argument("--keys", type=int, default=10_000_000)
+    verb(plot, "out").add_argument("growth", type=Path, help="the file that `grow` has written")
+    detecting = verb(gpu, "scratch")
     detecting.add_argument("shards", nargs="+")
     detecting.add_argument("--weights", type=Path, help="random, which cost the same, unless given")
     detecting.add_argument("--vocabulary", type=Path, default=DEFAULT_DETECTOR / VOCABULARY_NAME)
@@ -380,8 +357,6 @@ def arguments() -> argparse.Namespace:
     detecting.add_argument("--batch", type=int, default=256)
     detecting.add_argument("--device", default="cpu")
     detecting.add_argument("--processes", type=int, default=16)
-    detecting.add_argument("--scratch", type=Path)
-    detecting.set_defaults(verb=gpu)
     return parser.parse_args()
 
 
