@@ -321,36 +321,8 @@ def make_case(bundles: list[Path], folder: Path, seed: int, number: int) -> str:
     path = folder / name
     data, told = CHANGES[path.suffix](path.read_bytes(), rng)
     _replace(path, data)
-    _true_inner_sums(folder)
     reseal(folder)
     return f"{source.name}/{name}: {told}"
-
-
-BESIDE = {"vocabulary_sha256": "vocabulary.json", "network_sha256": "network.onnx"}
-INNER_SUMS = {
-    "words/detector.json": BESIDE,
-    "words/calibration.json": BESIDE,
-    "dmsm/dmsm.json": {"image_sha256": "image.onnx", "text_sha256": "text.onnx"},
-    "grounded/grounded.json": BESIDE,
-}
-"""Stages keep sums of their own beside `bundle.json`."""
-
-
-def _true_inner_sums(folder: Path) -> None:
-    for header, keys in INNER_SUMS.items():
-        path = folder / header
-        if not path.is_file():
-            continue
-        text = path.read_bytes()
-        try:
-            document = json.loads(text)
-            for key, name in keys.items():
-                found = hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
-                if isinstance(document.get(key), str) and len(document[key]) == 64:
-                    text = text.replace(document[key].encode(), found.encode())
-            _replace(path, text)
-        except (ValueError, RecursionError, AttributeError):
-            continue  # the change itself made it unreadable
 
 
 def reseal(folder: Path) -> None:

@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "npz",
         "sealed",
         "strict_json",
+        "json_reader",
     ),
     ("config",),
     ("text", "images", "corpus", "onnx_check", "runtime"),

@@ -200,6 +200,7 @@ def load(
         chooser_later = workers.submit(opened.chooser, threads=threads, n_best=n_best)
         generator = opened.generator(backend=backend, beam_width=beam_width)
         detector, chooser = detector_later.result(), chooser_later.result()
+        opened.verify()  # the files that no stage has read, too
     selector = WordSelector(
         detector,
         known=frozenset(generator.model.vocabulary.words),

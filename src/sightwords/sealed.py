@@ -1,53 +1,91 @@
-"""Files of a bundle, read whole and only as they were sealed.
+"""Files of a model, read whole, and compared with their SHA-256 sums when they are read.
 
     read_bytes(path, limit=...)     a regular file of at most so many bytes; all else is an OSError
-    Sealed                          a folder whose files are compared with their sums when read
+    Sealed                          a folder whose files must have the sums that a manifest lists
+    folder_of(directory)            what a stage is loaded from: a `Sealed` folder or a plain one
 
-Loaders take a directory or a `Sealed` one: `folder_of` gives what both have in common, `/`,
-`is_file`, `is_dir` and `read_bytes`. A sealed folder shows the files its bundle lists and no
-others, and gives the very bytes that were summed: nothing can change a file between check and use.
+There is one seal for each model. A bundle is sealed by its `bundle.json`. The directory of a stage
+that is not part of a bundle is sealed by `sums.json`, which training writes (`write_sums`) and
+which `bundle seal` replaces. A sealed folder shows the files that are listed and no others, and
+gives the very bytes that were summed: nothing can change a file between check and use.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from sightwords.errors import BundleError
+from sightwords.files import write_text
+from sightwords.strict_json import loads
 
 LARGEST_BYTES = 1 << 30
 """Of any file of a bundle: VGG-16 in single precision takes 0.55 GB."""
+SUMS_NAME = "sums.json"
+FORMAT = 1
+LARGEST_SUMS_BYTES = 1 << 20
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of a bundle."""
+    """The sum and the size of one file."""
 
     sha256: str
     size_bytes: int
 
+    @classmethod
+    def of(cls, data: bytes) -> File:
+        """Of the whole content."""
+        return cls(hashlib.sha256(data).hexdigest(), len(data))
+
+    @classmethod
+    def parse(cls, entry: Any) -> File | None:
+        """An entry of `bundle.json` or `sums.json`; None where it makes no sense."""
+        if isinstance(entry, dict) and set(entry) == {"sha256", "size_bytes"}:
+            sha256, size = entry["sha256"], entry["size_bytes"]
+            good = isinstance(sha256, str) and _SHA256.fullmatch(sha256)
+            if good and type(size) is int and 0 <= size <= 1 << 62:
+                return cls(sha256, size)
+        return None
+
+    def difference(self, expected: File) -> str:
+        """How this file differs from the expected one, for a message."""
+        if self.size_bytes != expected.size_bytes:
+            return f"is {self.size_bytes} bytes long; expected {expected.size_bytes}"
+        return f"has the SHA-256 sum {self.sha256[:12]}...; expected {expected.sha256[:12]}..."
+
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A folder or a file of a bundle, by the bundle's directory and the path inside."""
+    """A folder or a file of a model, by the model's directory and the path inside."""
 
     directory: Path
     files: Mapping[str, File]
-    """Of the whole bundle: path inside it, with slashes -> sum and size."""
+    """Of the whole model: path inside it, with slashes -> sum and size."""
+    where: str
+    """What errors call the model: the directory, zip or address that was asked for."""
+    advice: str
+    """What errors tell the user to do about a damaged file."""
     inside: str = ""
+    summed: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The files that were read so far, and had the right sums."""
 
     def __truediv__(self, name: str) -> Sealed:
         inside = f"{self.inside}/{name}" if self.inside else name
-        return Sealed(self.directory, self.files, inside)
+        return Sealed(self.directory, self.files, self.where, self.advice, inside, self.summed)
 
     def __str__(self) -> str:
-        return str(self.directory / self.inside)
+        return f"{self.where}/{self.inside}" if self.inside else self.where
 
     @property
     def name(self) -> str:
@@ -55,11 +93,11 @@ class Sealed:
         return self.inside.rpartition("/")[2]
 
     def is_file(self) -> bool:
-        """Whether the bundle lists this file."""
+        """Whether the manifest lists this file."""
         return self.inside in self.files
 
     def is_dir(self) -> bool:
-        """Whether the bundle lists files below this folder."""
+        """Whether the manifest lists files below this folder."""
         prefix = f"{self.inside}/" if self.inside else ""
         return any(path.startswith(prefix) for path in self.files)
 
@@ -67,17 +105,18 @@ class Sealed:
         """Whether it is either."""
         return self.is_file() or self.is_dir()
 
-    @property
-    def sha256(self) -> str:
-        """The sum that every read compares with."""
-        return self._listed().sha256
-
     def read_bytes(self) -> bytes:
-        """The file's bytes, which have the sum that the bundle lists."""
+        """The file's bytes, which have the sum that the manifest lists."""
         expected = self._listed()
-        data = read_bytes(self.directory / self.inside, limit=expected.size_bytes)
-        if hashlib.sha256(data).hexdigest() != expected.sha256:
-            raise BundleError(f"{self}: was changed while the bundle was loaded; load it again")
+        try:
+            data = read_bytes(self.directory / self.inside, limit=expected.size_bytes)
+        except OSError as error:
+            if error.errno != errno.EFBIG:
+                raise
+            raise self.changed(f"is larger than {expected.size_bytes} bytes") from error
+        if (found := File.of(data)) != expected:
+            raise self.changed(found.difference(expected))
+        self.summed.add(self.inside)
         return data
 
     def _listed(self) -> File:
@@ -85,10 +124,57 @@ class Sealed:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
         return self.files[self.inside]
 
+    def changed(self, what: str) -> BundleError:
+        """The error that says how this file differs from the listed one."""
+        return BundleError(
+            f"{self.where}: is damaged or was changed: {self.inside} {what}; {self.advice}"
+        )
+
 
 def folder_of(place: str | os.PathLike[str] | Sealed) -> Path | Sealed:
-    """What loaders read from."""
-    return place if isinstance(place, Sealed) else Path(place)
+    """What a stage is loaded from; a directory with a `sums.json` is read through it."""
+    if isinstance(place, Sealed):
+        return place
+    folder = Path(place)
+    return _sealed_by_sums(folder) if (folder / SUMS_NAME).is_file() else folder
+
+
+def write_sums(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Write `sums.json` over these files of a directory; other files are not part of the stage."""
+    folder = Path(directory)
+    _save_sums(folder, {name: sum_of(folder / name) for name in names})
+
+
+def renew_sum(directory: str | os.PathLike[str], name: str) -> None:
+    """List a file that was written after the others; nothing to do without a `sums.json`."""
+    folder = Path(directory)
+    if (folder / SUMS_NAME).is_file():
+        _save_sums(folder, {**_sealed_by_sums(folder).files, name: sum_of(folder / name)})
+
+
+def _save_sums(folder: Path, files: Mapping[str, File]) -> None:
+    document = {"format": FORMAT, "files": {name: asdict(files[name]) for name in sorted(files)}}
+    write_text(folder / SUMS_NAME, json.dumps(document, indent=1) + "\n")
+
+
+def _sealed_by_sums(folder: Path) -> Sealed:
+    path = folder / SUMS_NAME
+    try:
+        document = loads(read_bytes(path, limit=LARGEST_SUMS_BYTES))
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise BundleError(f"{path}: is not JSON ({error}); copy the directory again") from error
+    if not isinstance(document, dict) or not isinstance(document.get("files"), dict):
+        document = {"files": {}}
+    files = {name: File.parse(entry) for name, entry in document["files"].items()}
+    if not files or None in files.values() or document.get("format") != FORMAT:
+        raise BundleError(
+            f"{path}: is not a list of sums in format {FORMAT}; copy the directory again, or "
+            "upgrade with: pip install --upgrade sightwords"
+        )
+    known = {name: file for name, file in files.items() if file is not None}
+    return Sealed(folder, known, str(folder), "copy the directory again, or train that stage again")
 
 
 def read_bytes(path: str | os.PathLike[str] | Sealed, *, limit: int = LARGEST_BYTES) -> bytes:
@@ -142,3 +228,18 @@ def sum_of(path: str | os.PathLike[str], *, limit: int = LARGEST_BYTES) -> File:
             digest.update(piece)
             size += len(piece)
     return File(digest.hexdigest(), size)
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 sum of a file; a `BundleError` where it cannot be read."""
+    try:
+        return sum_of(path).sha256
+    except OSError as error:
+        raise unreadable(Path(path), error) from error
+
+
+def unreadable(path: Path | Sealed, error: OSError) -> BundleError:
+    """What to say about a file of a model that cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return BundleError(f"{path}: no such file; copy the whole directory again")
+    return BundleError(f"{path}: cannot be read ({error.strerror}); check the file")

@@ -18,6 +18,8 @@ from sightwords.bundle import open_bundle, pack, seal, unpack
 from sightwords.bundle.store import unzip
 from sightwords.cli.main import main
 from sightwords.errors import BundleError
+from sightwords.sealed import renew_sum
+from sightwords.words.artefact import DetectorSpec
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -36,8 +38,8 @@ def _edit(bundle: Path, edit: Edit) -> None:
 
 def _error(source: str | Path) -> str:
     """The one line that refuses a bundle."""
-    with pytest.raises(BundleError) as caught, open_bundle(source):
-        pass
+    with pytest.raises(BundleError) as caught, open_bundle(source) as bundle:
+        bundle.verify()
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -90,7 +92,7 @@ def test_one_changed_byte_is_refused_by_name(bundle: Path, path: str) -> None:
     data[len(data) // 2] ^= 1
     (bundle / path).write_bytes(data)
     message = _error(bundle)
-    assert "bundle 'colours' is damaged or was changed" in message
+    assert "is damaged or was changed" in message
     assert path in message
     assert "SHA-256" in message
     assert "sightwords bundle seal" in message
@@ -102,7 +104,7 @@ def test_cut_missing_and_unlisted_files_are_refused_by_name(bundle: Path) -> Non
     weights.write_bytes(whole[:10])
     assert "rerank/weights.json is 10 bytes long" in _error(bundle)
     weights.unlink()
-    assert "weights.json of the bundle cannot be read" in _error(bundle)
+    assert "rerank/weights.json: no such file" in _error(bundle)
     weights.write_bytes(whole)
     (bundle / "rerank" / "confidence.json").write_text("{}")
     assert "holds rerank/confidence.json, which its bundle.json does not list" in _error(bundle)
@@ -172,9 +174,11 @@ def test_weights_that_ask_for_an_absent_part_are_refused(bundle: Path) -> None:
 
 
 def test_parts_of_two_systems_are_not_sealed_together(bundle: Path) -> None:
-    text = (bundle / "words" / "vocabulary.json").read_text().replace("red", "rot")
-    (bundle / "words" / "vocabulary.json").write_text(text)
-    with pytest.raises(BundleError, match=r"vocabulary\.json"):
+    path = bundle / "words" / "vocabulary.json"
+    document = json.loads(path.read_text())
+    document["words"] = [[f"{word}-other", count] for word, count in document["words"]]
+    path.write_text(json.dumps(document))
+    with pytest.raises(BundleError, match="knows none of the 8 words"):
         seal(bundle, name="colours", licence="CC0-1.0")
 
 
@@ -282,3 +286,20 @@ def test_on_the_command_line(
     with pytest.raises(SystemExit) as stopped:
         main(["bundle", "seal", str(bundle)])
     assert stopped.value.code == 2
+
+
+def test_sealing_replaces_the_sums_of_the_stages(bundle: Path, tmp_path: Path) -> None:
+    words = bundle / "words"
+    DetectorSpec.load(words).save(words)
+    with pytest.raises(BundleError, match=r"calibration\.json: .*of another network"):
+        seal(bundle, name="colours", licence="CC0-1.0")
+    renew_sum(words, "calibration.json")
+    network = (words / "network.onnx").read_bytes()
+    (words / "network.onnx").write_bytes(network[:-1])
+    with pytest.raises(BundleError, match=r"network\.onnx is \d+ bytes long"):
+        seal(bundle, name="colours", licence="CC0-1.0")
+    (words / "network.onnx").write_bytes(network)
+    manifest = seal(bundle, name="colours", licence="CC0-1.0")
+    assert "words/sums.json" not in manifest.files
+    assert not (words / "sums.json").exists()
+    sightwords.load(bundle, backend="numpy")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sightwords.errors import BundleError, InputError
 from sightwords.rerank.dmsm import Dmsm, TextIndex
+from sightwords.sealed import write_sums
 from sightwords.text.trigrams import TrigramIndex
 
 DATA = Path(__file__).parent / "data" / "dmsm"
@@ -133,8 +134,15 @@ def test_a_directory_without_a_model_is_named(tmp_path: Path) -> None:
 
 
 def test_damaged_and_missing_networks_are_named(copy: Path) -> None:
+    whole = (copy / "text.onnx").read_bytes()
     (copy / "text.onnx").write_bytes(b"no network")
-    with pytest.raises(BundleError, match=r"text\.onnx: its SHA-256 sum is .*copy the directory"):
+    with pytest.raises(BundleError, match=r"text\.onnx: is not a usable ONNX network"):
+        Dmsm.load(copy)
+    (copy / "text.onnx").write_bytes(whole)
+    write_sums(copy, ["dmsm.json", "image.onnx", "text.onnx"])
+    Dmsm.load(copy)
+    (copy / "text.onnx").write_bytes(whole[:-1] + b"\0")
+    with pytest.raises(BundleError, match=r"text\.onnx has the SHA-256 sum"):
         Dmsm.load(copy)
     (copy / "text.onnx").unlink()
     with pytest.raises(BundleError, match=r"text\.onnx: no such file"):

@@ -46,6 +46,7 @@ def run_batch(
     if _is_finished(source, options):
         return progress
     with open_bundle(options.bundle) as bundle:  # a zip is unpacked once, for all processes
+        bundle.verify()
         fingerprint = bundle.manifest.fingerprint
         if make is None:
             options.warn(bundle.directory)

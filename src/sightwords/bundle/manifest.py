@@ -28,9 +28,9 @@ from typing import Any
 from sightwords._version import __version__
 from sightwords.errors import BundleError
 from sightwords.files import write_text
+from sightwords.json_reader import LARGEST_BYTES as LARGEST_JSON_BYTES
 from sightwords.sealed import LARGEST_BYTES, File
-from sightwords.strict_json import CONTROL, SHA256, loads
-from sightwords.strict_json import LARGEST_BYTES as LARGEST_JSON_BYTES
+from sightwords.strict_json import CONTROL, loads
 
 FORMAT = "sightwords-bundle"
 VERSION = 1
@@ -159,11 +159,8 @@ def _take(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
 
 
 def _file(entry: Any, path: str, where: str) -> File:
-    if isinstance(entry, dict) and set(entry) == {"sha256", "size_bytes"}:
-        sha256, size = entry["sha256"], entry["size_bytes"]
-        good = isinstance(sha256, str) and SHA256.fullmatch(sha256)
-        if good and type(size) is int and 0 <= size <= 1 << 62:
-            return File(sha256, size)
+    if (file := File.parse(entry)) is not None:
+        return file
     raise BundleError(
         f"{where}: its {MANIFEST_NAME} says {entry!r:.80} of {path!r:.80}; expected a sha256 of 64 "
         "digits and a size_bytes: fetch the bundle again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from sightwords.bundle.manifest import Manifest
 from sightwords.config import Config, GenerationConfig
 from sightwords.errors import BundleError, ConfigError, InputError
-from sightwords.sealed import Sealed
+from sightwords.sealed import Sealed, unreadable
 from sightwords.settings import RESOLVED_NAME, from_mapping, read_toml
 
 if TYPE_CHECKING:
@@ -34,17 +35,38 @@ MOST = {
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle directory whose files have been compared with their sums (`open_bundle`)."""
+    """A bundle directory whose files are those of its manifest, by name, kind and size.
+
+    Every file is compared with its sum when it is read (`sealed.Sealed`).
+    """
 
     directory: Path
     manifest: Manifest
     where: str
     """What errors call it: the directory, zip or address that was asked for."""
 
-    @property
+    @cached_property
     def files(self) -> Sealed:
         """Its directory, of which only listed files can be read, and only as they were sealed."""
-        return Sealed(self.directory, self.manifest.files)
+        advice = (
+            "fetch the bundle again, or, if the change is yours, run: sightwords bundle seal "
+            f"{self.where}"
+        )
+        return Sealed(self.directory, self.manifest.files, self.where, advice)
+
+    def verify(self) -> None:
+        """Compare every file that has not been read yet with its sum."""
+        rest = sorted(self.manifest.files.keys() - self.files.summed)
+        # hashlib releases Python's lock, so large files are summed side by side.
+        with ThreadPoolExecutor(4) as pool:
+            for _ in pool.map(self._verify, rest):
+                pass
+
+    def _verify(self, path: str) -> None:
+        try:
+            (self.files / path).read_bytes()
+        except OSError as error:
+            raise unreadable(self.files / path, error) from error
 
     @cached_property
     def config(self) -> Config:
@@ -67,16 +89,11 @@ class Bundle:
             raise BundleError(f"{self.where}: {error}") from error
         return config
 
-    def detector(self, *, threads: int | None = None, verify: bool = False) -> Detector:
-        """Section 3; `verify` compares the detector's own sums, which `open_bundle` makes idle."""
+    def detector(self, *, threads: int | None = None) -> Detector:
+        """Section 3."""
         from sightwords.words.detector import Detector
 
-        return Detector.load(
-            self.files / "words",
-            threads=threads,
-            verify=verify,
-            config=self.config.calibration,
-        )
+        return Detector.load(self.files / "words", threads=threads, config=self.config.calibration)
 
     def generator(self, *, backend: Backend = "auto", beam_width: int | None = None) -> Generator:
         """Section 4; `beam_width` replaces the bundle's own."""
@@ -104,7 +121,7 @@ class Bundle:
 
     def check(self) -> None:
         """Load every stage once, so that parts of different systems are not sealed together."""
-        detector = self.detector(threads=1, verify=True)
+        detector = self.detector(threads=1)
         known = self.generator(backend="numpy").model.vocabulary
         self.chooser(threads=1)
         if not any(word in known for word in detector.vocabulary.words):

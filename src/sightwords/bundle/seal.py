@@ -12,14 +12,17 @@ from typing import Any
 from sightwords.bundle.manifest import (
     MANIFEST_NAME,
     NEEDED,
+    PARTS,
     Manifest,
+    largest_bytes,
     parse_manifest,
     refuse_kind,
 )
 from sightwords.bundle.parts import Bundle
-from sightwords.bundle.store import file_of, files_of, open_bundle, unzip
+from sightwords.bundle.store import files_of, open_bundle, unzip
 from sightwords.errors import BundleError
 from sightwords.files import atomic_path
+from sightwords.sealed import SUMS_NAME, File, Sealed, folder_of, sum_of, unreadable
 
 Place = str | os.PathLike[str]
 
@@ -32,14 +35,21 @@ def seal(
     provenance: Mapping[str, Any] | None = None,
     scores: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Write `bundle.json` over all files of a directory, after loading every stage once."""
+    """Write `bundle.json` over all files of a directory, after loading every stage once.
+
+    It replaces the `sums.json` of each stage, whose files are compared with it first.
+    """
     folder = Path(directory)
     for part in NEEDED:
         if not (folder / part).is_dir():
             raise BundleError(
                 f"{folder}: has no directory {part}/; a bundle holds at least {', '.join(NEEDED)}"
             )
-    paths = files_of(folder, str(folder))
+    sums = [part for part in PARTS if (folder / part / SUMS_NAME).is_file()]
+    for part in sums:
+        _check_sums(folder / part)
+    replaced = {f"{part}/{SUMS_NAME}" for part in sums}
+    paths = [path for path in files_of(folder, str(folder)) if path not in replaced]
     for path in paths:
         refuse_kind(path, str(folder))
     manifest = Manifest(
@@ -51,6 +61,8 @@ def seal(
     )
     parse_manifest(manifest.to_json(), where=str(folder))  # what nobody could load is not sealed
     Bundle(folder, manifest, str(folder)).check()
+    for part in sums:
+        (folder / part / SUMS_NAME).unlink()
     manifest.save(folder)
     return manifest
 
@@ -78,11 +90,38 @@ def unpack(archive: Place, directory: Place) -> Manifest:
     try:
         unzip(Path(archive), partial)
         with open_bundle(partial) as bundle:
+            bundle.verify()
             manifest = bundle.manifest
         partial.replace(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest
+
+
+def _check_sums(stage: Path) -> None:
+    """Compare the files of a stage with its `sums.json`."""
+    from sightwords.words.calibration import Calibration
+
+    folder = folder_of(stage)
+    assert isinstance(folder, Sealed)
+    if stage.name == "words":
+        Calibration.load(folder)  # that of another network is not listed
+    for name in folder.files:
+        try:
+            (folder / name).read_bytes()
+        except OSError as error:
+            raise unreadable(folder / name, error) from error
+
+
+def file_of(path: Path, where: str) -> File:
+    """SHA-256 sum and size of a file of a bundle."""
+    try:
+        return sum_of(path, limit=largest_bytes(path.name))
+    except OSError as error:
+        raise BundleError(
+            f"{where}: {path.name} of the bundle cannot be read ({error.strerror}: {path}); "
+            "fetch the bundle again"
+        ) from error
 
 
 def _bytes_of(bundle: Bundle, path: str) -> bytes:

@@ -1,8 +1,9 @@
 """Where bundles come from: a directory, a zip or the Hugging Face hub -> a checked directory.
 
-Every file is summed here, whether a stage reads it or not; stages are then loaded from bytes that
-have these sums (`sealed`). A zip is unpacked into a temporary directory that is gone when the
-stages are loaded. Sizes are bounded before anything is read, unpacked or fetched.
+The directory must hold the files that `bundle.json` lists, in their sizes, and no others. Each file
+is compared with its sum when it is read (`sealed`), or by `Bundle.verify`. A zip is unpacked into a
+temporary directory that is gone when the stages are loaded. Sizes are bounded before anything is
+read, unpacked or fetched.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
@@ -26,14 +26,13 @@ from sightwords.bundle.manifest import (
     MANIFEST_NAME,
     MOST_FILES,
     Manifest,
-    largest_bytes,
     parse_manifest,
 )
 from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
 from sightwords.errors import BundleError, require
 from sightwords.files import DAMAGED_ZIP
 from sightwords.npz import ENTRY, refuse_bomb, refuse_entries
-from sightwords.sealed import File, open_regular, read_bytes, sum_of
+from sightwords.sealed import File, open_regular, read_bytes, unreadable
 
 HUB_PREFIX = "hf://"
 LEFT_BY_FILE_MANAGERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
@@ -44,10 +43,11 @@ Source = str | os.PathLike[str]
 
 @contextmanager
 def open_bundle(source: Source | None = None) -> Iterator[Bundle]:
-    """Open and verify a bundle, the one inside the package if none is named.
+    """Open a bundle, the one inside the package if none is named.
 
     `source` is a directory, a zip, or `hf://OWNER/NAME[@REVISION]`. The stages must be loaded
-    inside the `with`; they hold no file open and outlive it.
+    inside the `with`; they hold no file open and outlive it. What they read is compared with its
+    sum; `Bundle.verify` compares all files.
     """
     text = os.fspath(DEFAULT_BUNDLE if source is None else source)
     if text.startswith(HUB_PREFIX):
@@ -80,16 +80,6 @@ def read_manifest(directory: Path, *, where: str | None = None) -> Manifest:
             f"{name}: its {MANIFEST_NAME} cannot be read ({error.strerror}); check the file"
         ) from error
     return parse_manifest(text, where=name)
-
-
-def verify(directory: Path, manifest: Manifest, *, where: str) -> None:
-    """Compare every listed file with its sum."""
-    # hashlib lets go of Python's lock, so the large files are summed side by side.
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        found = pool.map(lambda path: file_of(directory / path, where), manifest.files)
-        for (path, expected), file in zip(manifest.files.items(), found, strict=True):
-            if file != expected:
-                raise _changed(path, file, expected, manifest, where)
 
 
 def refuse_unlisted(directory: Path, manifest: Manifest, *, where: str) -> None:
@@ -148,17 +138,6 @@ def printable(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-def file_of(path: Path, where: str) -> File:
-    """SHA-256 sum and size of a file of a bundle."""
-    try:
-        return sum_of(path, limit=largest_bytes(path.name))
-    except OSError as error:
-        raise BundleError(
-            f"{where}: {path.name} of the bundle cannot be read ({error.strerror}: {path}); "
-            "fetch the bundle again"
-        ) from error
-
-
 def unzip(archive: Path, folder: Path) -> None:
     """Unpack the files that the manifest inside a zip lists, no others and no larger."""
     try:
@@ -200,21 +179,20 @@ def _checked(directory: Path, where: str, *, strict: bool = True) -> Bundle:
     manifest = read_manifest(directory, where=where)
     if strict:
         refuse_unlisted(directory, manifest, where=where)
-    verify(directory, manifest, where=where)
-    return Bundle(directory, manifest, where)
+    bundle = Bundle(directory, manifest, where)
+    for path, expected in manifest.files.items():
+        try:
+            size = (directory / path).stat().st_size
+        except OSError as error:
+            raise unreadable(bundle.files / path, error) from error
+        refuse_other_size(bundle, path, size, expected)
+    return bundle
 
 
-def _changed(path: str, found: File, expected: File, manifest: Manifest, where: str) -> BundleError:
-    what = (
-        f"is {found.size_bytes} bytes long, {MANIFEST_NAME} says {expected.size_bytes}"
-        if found.size_bytes != expected.size_bytes
-        else f"has the SHA-256 sum {found.sha256[:12]}..., {MANIFEST_NAME} says "
-        f"{expected.sha256[:12]}..."
-    )
-    return BundleError(
-        f"{where}: bundle {manifest.name!r} is damaged or was changed: {path} {what}; fetch the "
-        f"bundle again, or, if the change is yours, run: sightwords bundle seal {where}"
-    )
+def refuse_other_size(bundle: Bundle, path: str, size: int, expected: File) -> None:
+    """Refuse a file of another size, before anything is read."""
+    if size != expected.size_bytes:
+        raise (bundle.files / path).changed(File("", size).difference(expected))
 
 
 def _root_of(stored: zipfile.ZipFile, archive: Path) -> str:
@@ -272,8 +250,8 @@ def _from_hub(address: str) -> Path:
         first = hub.hf_hub_download(name, MANIFEST_NAME, **options)
         manifest = parse_manifest(read_bytes(first, limit=LARGEST_MANIFEST_BYTES), where=address)
         for path, file in manifest.files.items():
-            if (found := sizes.get(path, file.size_bytes)) != file.size_bytes:
-                raise _changed(path, File("", found), file, manifest, address)
+            size = sizes.get(path, file.size_bytes)
+            refuse_other_size(Bundle(Path(), manifest, address), path, size, file)
         wanted = [MANIFEST_NAME, *map(glob.escape, manifest.files)]
         return Path(hub.snapshot_download(name, allow_patterns=wanted, **options))
     except BundleError:

@@ -114,6 +114,7 @@ def run_info(args: argparse.Namespace) -> int:
     from sightwords.bundle import open_bundle
 
     with open_bundle(args.bundle) as bundle:
+        bundle.verify()
         manifest = bundle.manifest
     if args.json:
         print(json.dumps({**asdict(manifest), "fingerprint": manifest.fingerprint}, indent=1))
@@ -138,6 +139,7 @@ def run_verify(args: argparse.Namespace) -> int:
 
     with open_bundle(args.bundle) as bundle:
         bundle.check()
+        bundle.verify()
         manifest = bundle.manifest
     print(f"{manifest.fingerprint}  {manifest.name}: {len(manifest.files)} files are as sealed")
     return 0

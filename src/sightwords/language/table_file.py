@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, VocabularyError
 from sightwords.files import atomic_path, write_text
+from sightwords.json_reader import Reader
 from sightwords.language.features import HASH_NAME
 from sightwords.npz import load_npz
 from sightwords.sealed import Sealed, folder_of, read_bytes
-from sightwords.strict_json import Reader, loads
+from sightwords.strict_json import loads
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 

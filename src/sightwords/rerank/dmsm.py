@@ -22,13 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError, VocabularyError
+from sightwords.json_reader import Reader
 from sightwords.runtime import Network
 from sightwords.sealed import Sealed, folder_of
-from sightwords.strict_json import Reader
 from sightwords.text.ptb import TOKENIZER
 from sightwords.text.trigrams import TrigramIndex, letter_trigrams
 from sightwords.types import FloatArray
-from sightwords.words.artefact import sha256_of
 
 IntArray = npt.NDArray[np.int32]
 
@@ -145,10 +144,7 @@ class Dmsm:
                 f"{reader.where}: tokenizer is {tokenizer!r:.60}, this sightwords has "
                 f"{TOKENIZER!r}; train the model again"
             )
-        networks = [
-            _network(folder / name, reader.sha256(key), threads)
-            for name, key in ((IMAGE_NAME, "image_sha256"), (TEXT_NAME, "text_sha256"))
-        ]
+        networks = [_network(folder / name, threads) for name in (IMAGE_NAME, TEXT_NAME)]
         return cls(
             _index(reader),
             *networks,
@@ -245,14 +241,9 @@ def _index(reader: Reader) -> TextIndex:
         raise BundleError(f"{reader.where}: {error}") from error
 
 
-def _network(path: Path | Sealed, expected: str, threads: int | None) -> Network:
+def _network(path: Path | Sealed, threads: int | None) -> Network:
     if not path.is_file():
         raise BundleError(f"{path}: no such file; {DMSM_NAME} beside it asks for it: copy both")
-    if (found := sha256_of(path)) != expected:
-        raise BundleError(
-            f"{path}: its SHA-256 sum is {found[:12]}..., {DMSM_NAME} says {expected[:12]}...; "
-            "the files are not of one model, or one is damaged: copy the directory again"
-        )
     return Network(path, threads=threads)
 
 

@@ -5,10 +5,11 @@ detected words, sentences of the maximum entropy beam. Output: (M,) scores. It w
 itself: a small transformer decoder gives p(sentence | image tokens, detected words) and a score of
 the whole sentence; `train.grounded.training` says how it is trained. A directory holds
 
-    grounded.json     sizes and SHA-256 sums of the other two
+    grounded.json     sizes
     network.onnx      tokens, positions, parents (N,), seen (N, N), image (T, D), word_ids,
                       word_probs (W,) -> log_probs (N,), end_log_probs (N,), values (N,)
     vocabulary.json   the words of the first language model
+    sums.json         the SHA-256 sums of these files; in a bundle, `bundle.json` has them
 
 The N nodes are the distinct beginnings of all sentences (`prefix_tree`), read in one pass.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,14 +28,13 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.files import write_text
+from sightwords.json_reader import Reader
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.runtime import Network
-from sightwords.sealed import Sealed, folder_of
-from sightwords.strict_json import Reader
+from sightwords.sealed import Sealed, folder_of, write_sums
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.types import DetectedWords, FloatArray
-from sightwords.words.artefact import sha256_of
 
 FORMAT = 1
 GROUNDED_NAME = "grounded.json"
@@ -68,38 +68,27 @@ class GroundedSpec:
     maximum_length: int
     length_power: float
     """Log-probabilities are divided by (words + 1) to this power."""
-    vocabulary_sha256: str = ""
-    """Of the file; filled in by `save`."""
-    network_sha256: str = ""
 
-    def save(self, directory: str | os.PathLike[str]) -> GroundedSpec:
-        """Write `grounded.json` beside the network and the vocabulary, sealed with their sums."""
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `grounded.json` beside network and vocabulary, and the sums of all three."""
         folder = Path(directory)
-        sealed = replace(
-            self,
-            vocabulary_sha256=sha256_of(_present(folder / VOCABULARY_NAME)),
-            network_sha256=sha256_of(_present(folder / NETWORK_NAME)),
-        )
-        document = {"format": FORMAT, **asdict(sealed)}
+        document = {"format": FORMAT, **asdict(self)}
         write_text(folder / GROUNDED_NAME, json.dumps(document, indent=1) + "\n")
-        return sealed
+        names = (GROUNDED_NAME, NETWORK_NAME, VOCABULARY_NAME)
+        for name in names:
+            _present(folder / name)
+        write_sums(folder, names)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str] | Sealed) -> GroundedSpec:
-        """Read and check `grounded.json` and the sums of the files beside it."""
-        folder = folder_of(directory)
-        reader = Reader.open(_present(folder / GROUNDED_NAME), newest=FORMAT)
+        """Read and check `grounded.json`."""
+        reader = Reader.open(_present(folder_of(directory) / GROUNDED_NAME), newest=FORMAT)
         counts = ("tokens", "features", "vocabulary", "words", "maximum_length")
-        spec = cls(
+        return cls(
             **{name: reader.count(name) for name in counts},
             word_threshold=reader.between("word_threshold", 0, 1),
             length_power=reader.between("length_power", -4, 4),
-            vocabulary_sha256=reader.sha256("vocabulary_sha256"),
-            network_sha256=reader.sha256("network_sha256"),
         )
-        _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256)
-        _compare_sum(folder / NETWORK_NAME, spec.network_sha256)
-        return spec
 
 
 @dataclass(frozen=True)
@@ -137,7 +126,7 @@ class Grounded:
             raise BundleError(f"{folder}: no such directory; expected a grounded model")
         spec = GroundedSpec.load(folder)
         try:
-            vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
+            vocabulary = load_vocabulary(_present(folder / VOCABULARY_NAME))
         except VocabularyError as error:
             raise BundleError(str(error)) from error
         if len(vocabulary) != spec.vocabulary:
@@ -145,7 +134,7 @@ class Grounded:
                 f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {GROUNDED_NAME} says "
                 f"{spec.vocabulary}; the files are of different models: copy all of one"
             )
-        network = Network(folder / NETWORK_NAME, threads=threads)
+        network = Network(_present(folder / NETWORK_NAME), threads=threads)
         if network.inputs.get("image") != (spec.tokens, spec.features):
             raise BundleError(
                 f"{network.name}: its image is {network.inputs.get('image', 'absent')}, "
@@ -258,12 +247,3 @@ def _present(path: P) -> P:
             f"{NETWORK_NAME} and {VOCABULARY_NAME}"
         )
     return path
-
-
-def _compare_sum(path: Path | Sealed, expected: str) -> None:
-    found = sha256_of(_present(path))
-    if found != expected:
-        raise BundleError(
-            f"{path}: its SHA-256 sum is {found[:12]}..., {GROUNDED_NAME} says {expected[:12]}"
-            "...; the files are not of one model, or one is damaged: copy the directory again"
-        )

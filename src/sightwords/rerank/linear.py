@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError
 from sightwords.files import write_text
+from sightwords.json_reader import Reader
 from sightwords.rerank.features import NAMES, Candidates, sentence_features
 from sightwords.sealed import Sealed, folder_of
-from sightwords.strict_json import Reader
 from sightwords.types import FloatArray
 
 FORMAT = 1

@@ -8,8 +8,9 @@ from typing import Any
 
 from sightwords.errors import VocabularyError
 from sightwords.files import write_text
+from sightwords.json_reader import LARGEST_BYTES
 from sightwords.sealed import Sealed, read_bytes
-from sightwords.strict_json import CONTROL, LARGEST_BYTES, loads
+from sightwords.strict_json import CONTROL, loads
 from sightwords.text.ptb import TOKENIZER
 from sightwords.text.vocabulary import CLOSED_CLASS, Vocabulary
 

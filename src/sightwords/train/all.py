@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sightwords.corpus import open_corpus
 from sightwords.errors import BundleError, ConfigError
+from sightwords.sealed import sha256_of
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.train.data.sources import source_key
 from sightwords.train.grounded.stages import grounded_stage
@@ -36,7 +37,7 @@ from sightwords.train.words.stages import (
     features_stage,
     vocabulary_stage,
 )
-from sightwords.words.artefact import DetectorSpec, sha256_of
+from sightwords.words.artefact import NETWORK_NAME
 
 STAGES: tuple[Stage[Recipe], ...] = (
     Stage(
@@ -183,7 +184,7 @@ def _base_key(recipe: Recipe) -> str:
         return ""
     if recipe.config.words.pooling != "noisy_or":
         raise ConfigError('base: needs pooling = "noisy_or" in [words]')
-    return DetectorSpec.load(recipe.base).network_sha256
+    return sha256_of(Path(recipe.base) / NETWORK_NAME)
 
 
 def _weights_key(recipe: Recipe) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sightwords.files import atomic_path, write_text
-from sightwords.words.artefact import sha256_of
+from sightwords.sealed import sha256_of
 
 log = logging.getLogger(__name__)
 

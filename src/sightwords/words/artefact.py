@@ -8,16 +8,17 @@ A detector directory holds
                       patch_logits (B, n, n, V) and attention (B, n, n), which tell places
     vocabulary.json   the V words, in the order of the network's output
     calibration.json  score -> precision of each word (section 3.2)
+    sums.json         the SHA-256 sums of these files; in a bundle, `bundle.json` has them
 
-`DetectorSpec.save` seals the first three with SHA-256 sums, `load` refuses a directory whose
-files do not belong together, and says which.
+`DetectorSpec.save` lists the first three, `Calibration.save` adds the last: a calibration that was
+fitted for another network is not listed, so it is not loaded.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -33,8 +34,8 @@ from sightwords.images import (
     region_boxes,
     square_input,
 )
-from sightwords.sealed import Sealed, folder_of, sum_of
-from sightwords.strict_json import Reader, unreadable
+from sightwords.json_reader import Reader
+from sightwords.sealed import Sealed, folder_of, write_sums
 from sightwords.types import FloatArray
 
 FORMAT = 1
@@ -103,9 +104,6 @@ class DetectorSpec:
     grid: GridSpec
     words: int
     """The size V of the vocabulary and of the network's output."""
-    vocabulary_sha256: str = ""
-    """Of the file; filled in by `save`."""
-    network_sha256: str = ""
     whole_token: int | None = None
     """Which of the T tokens of `features` describes the image as a whole, as the mean of its
     parts. None: the file is older than that, see `usual_whole_token`."""
@@ -131,31 +129,29 @@ class DetectorSpec:
             content=fit_size(width, height, grid.canvas) if padded else None,
         )
 
-    def save(self, directory: str | os.PathLike[str]) -> DetectorSpec:
-        """Write `detector.json` beside the network and the vocabulary, sealed with their sums."""
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write `detector.json` beside the network and the vocabulary, and the sums of all three.
+
+        A calibration that is there already is no longer part of the detector.
+        """
         folder = Path(directory)
-        sealed = replace(
-            self,
-            vocabulary_sha256=sha256_of(folder / VOCABULARY_NAME),
-            network_sha256=sha256_of(folder / NETWORK_NAME),
-        )
-        said = {key: value for key, value in asdict(sealed).items() if value is not None}
+        said = {key: value for key, value in asdict(self).items() if value is not None}
         document = {"format": FORMAT, **said}
         write_text(folder / DETECTOR_NAME, json.dumps(document, indent=1) + "\n")
-        return sealed
+        write_sums(folder, (DETECTOR_NAME, NETWORK_NAME, VOCABULARY_NAME))
 
     @classmethod
-    def load(
-        cls, directory: str | os.PathLike[str] | Sealed, *, verify: bool = True
-    ) -> DetectorSpec:
-        """Read and check `detector.json`; `verify` compares the sums of the files beside it."""
-        folder = folder_of(directory)
-        path = folder / DETECTOR_NAME
-        spec = _detector(Reader.open(path, newest=FORMAT))
-        if verify:
-            _compare_sum(folder / VOCABULARY_NAME, spec.vocabulary_sha256, path)
-            _compare_sum(folder / NETWORK_NAME, spec.network_sha256, path)
-        return spec
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> DetectorSpec:
+        """Read and check `detector.json`."""
+        reader = Reader.open(folder_of(directory) / DETECTOR_NAME, newest=FORMAT)
+        return cls(
+            backbone=reader.take("backbone", str),
+            pooling=reader.choice("pooling", Pooling),
+            input=_input(reader.table("input")),
+            grid=_grid(reader.table("grid")),
+            words=reader.count("words", MOST_WORDS),
+            whole_token=reader.take("whole_token", int) if "whole_token" in reader.values else None,
+        )
 
 
 def usual_whole_token(tokens: int) -> int:
@@ -168,27 +164,6 @@ def usual_whole_token(tokens: int) -> int:
     [0, 0, 1]
     """
     return 0 if tokens in (1, 17) else 1
-
-
-def sha256_of(path: str | os.PathLike[str] | Sealed) -> str:
-    """The SHA-256 sum of a file, read piece by piece; that of a sealed file is known."""
-    try:
-        return path.sha256 if isinstance(path, Sealed) else sum_of(path).sha256
-    except OSError as error:
-        raise unreadable(path if isinstance(path, Sealed) else Path(path), error) from error
-
-
-def _detector(reader: Reader) -> DetectorSpec:
-    return DetectorSpec(
-        backbone=reader.take("backbone", str),
-        pooling=reader.choice("pooling", Pooling),
-        input=_input(reader.table("input")),
-        grid=_grid(reader.table("grid")),
-        words=reader.count("words", MOST_WORDS),
-        vocabulary_sha256=reader.sha256("vocabulary_sha256"),
-        network_sha256=reader.sha256("network_sha256"),
-        whole_token=reader.take("whole_token", int) if "whole_token" in reader.values else None,
-    )
 
 
 def _input(reader: Reader) -> InputSpec:
@@ -216,12 +191,3 @@ def _grid(reader: Reader) -> GridSpec:
             **{key: reader.count(key, MOST_PIXELS) for key in ("window", "stride", "canvas")},
         }
     )
-
-
-def _compare_sum(path: Path | Sealed, expected: str, where: Path | Sealed) -> None:
-    found = sha256_of(path)
-    if found != expected:
-        raise BundleError(
-            f"{path}: its SHA-256 sum is {found[:12]}..., {where.name} says {expected[:12]}...; "
-            "the files are not of one detector, or one is damaged: copy the directory again"
-        )

@@ -25,18 +25,11 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError
 from sightwords.files import write_text
-from sightwords.sealed import Sealed, folder_of
-from sightwords.strict_json import Reader
+from sightwords.json_reader import Reader
+from sightwords.sealed import Sealed, folder_of, renew_sum
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.types import FloatArray
-from sightwords.words.artefact import (
-    CALIBRATION_NAME,
-    MOST_WORDS,
-    NETWORK_NAME,
-    VOCABULARY_NAME,
-    DetectorSpec,
-    sha256_of,
-)
+from sightwords.words.artefact import CALIBRATION_NAME, MOST_WORDS
 
 FORMAT = 1
 MOST_KNOTS = 20_000_000
@@ -104,8 +97,6 @@ class Calibration:
             "method": self.method,
             "images": self.images,
             "words": len(self),
-            "vocabulary_sha256": sha256_of(folder / VOCABULARY_NAME),
-            "network_sha256": sha256_of(folder / NETWORK_NAME),
             "base_rates": _listed(self.base_rates),
         }
         curves = ",\n".join(
@@ -114,20 +105,17 @@ class Calibration:
         )
         head = json.dumps(document, indent=1).removesuffix("\n}")
         write_text(folder / CALIBRATION_NAME, f'{head},\n "curves": [\n{curves}\n ]\n}}\n')
+        renew_sum(folder, CALIBRATION_NAME)
 
     @classmethod
-    def load(
-        cls, directory: str | os.PathLike[str] | Sealed, *, spec: DetectorSpec | None = None
-    ) -> Calibration:
-        """Read `calibration.json` and check that it was fitted for the files beside it.
-
-        With `spec`, its sums are believed and the files are not read again.
-        """
+    def load(cls, directory: str | os.PathLike[str] | Sealed) -> Calibration:
+        """Read `calibration.json`."""
         folder = folder_of(directory)
         if folder.is_dir() and not (folder / CALIBRATION_NAME).exists():
             raise BundleError(
-                f"{folder / CALIBRATION_NAME}: no such file, so the detector's precisions are "
-                f"unknown; fit them with: sightwords train calibration {folder} SOURCE"
+                f"{folder / CALIBRATION_NAME}: no such file, or of another network, so the "
+                "detector's precisions are unknown; fit them with: sightwords train calibration "
+                f"{folder} SOURCE"
             )
         reader = Reader.open(folder / CALIBRATION_NAME, newest=FORMAT)
         words = reader.count("words", MOST_WORDS)
@@ -138,12 +126,6 @@ class Calibration:
                 f"{reader.where}: says {words} words, holds {len(curves)} curves and "
                 f"{len(rates)} base rates; fit the calibration again"
             )
-        sums = (
-            (VOCABULARY_NAME, "vocabulary_sha256", spec.vocabulary_sha256 if spec else None),
-            (NETWORK_NAME, "network_sha256", spec.network_sha256 if spec else None),
-        )
-        for name, key, known in sums:
-            _check_sum(reader, name, reader.sha256(key), known or sha256_of(folder / name))
         scores, precisions = _padded(curves, reader.where)
         base = _shares(rates, f"{reader.where}: base_rates")
         images = reader.count("images", MOST_IMAGES)
@@ -251,14 +233,6 @@ def _shares(values: object, where: str) -> FloatArray:
             "1; fit the calibration again"
         )
     return np.array(values, dtype=np.float32)
-
-
-def _check_sum(reader: Reader, name: str, expected: str, found: str) -> None:
-    if expected != found:
-        raise BundleError(
-            f"{reader.where}: was fitted for another {name} (sum {expected[:12]}..., here "
-            f"{found[:12]}...); fit it again with: sightwords train calibration"
-        )
 
 
 def _doctest_curve() -> tuple[FloatArray, FloatArray, FloatArray, str, int]:

@@ -72,23 +72,21 @@ class Detector:
         *,
         threads: int | None = None,
         calibrated: bool = True,
-        verify: bool = True,
         config: CalibrationConfig | None = None,
     ) -> Detector:
         """Read a detector directory, the one inside the package if none is named.
 
-        `calibrated=False` is for one whose calibration is not fitted yet, `verify=False` for one
-        whose files were compared with their sums already, as those of a bundle are.
+        `calibrated=False` is for one whose calibration is not fitted yet.
         """
         folder = folder_of(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; give one that training has written")
-        spec = DetectorSpec.load(folder, verify=verify)
+        spec = DetectorSpec.load(folder)
         try:
             vocabulary = load_vocabulary(folder / VOCABULARY_NAME)
         except VocabularyError as error:  # inside a bundle it is the bundle that is at fault
             raise BundleError(str(error)) from error
-        calibration = Calibration.load(folder, spec=spec) if calibrated else None
+        calibration = Calibration.load(folder) if calibrated else None
         network = Network(folder / NETWORK_NAME, threads=threads)
         return cls(spec, vocabulary, network, calibration, config=config)
 

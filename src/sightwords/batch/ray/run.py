@@ -65,6 +65,7 @@ def run_on_ray(
         _refuse_other_photos(options, units)
         return Progress(None)
     with open_bundle(options.bundle) as bundle, connected(ray, options.address):
+        bundle.verify()
         options.warn(bundle.directory)
         job = _begun(ray, options, units, bundle)
         counted = None if units[0].shard else sum(len(unit.items) for unit in units)

@@ -26,6 +26,7 @@ from sightwords.config import DmsmConfig
 from sightwords.errors import BundleError, InputError, require
 from sightwords.files import atomic_path, write_bytes, write_text
 from sightwords.rerank.dmsm import DMSM_NAME, FORMAT, IMAGE_NAME, TEXT_NAME, Dmsm, TextIndex
+from sightwords.sealed import write_sums
 from sightwords.settings import from_mapping, save_resolved
 from sightwords.strict_json import loads
 from sightwords.text.ptb import TOKENIZER
@@ -34,7 +35,6 @@ from sightwords.train.dmsm.graphs import image_graph, text_graph
 from sightwords.train.dmsm.network import DmsmNetwork
 from sightwords.train.dmsm.vectors import text_vectors
 from sightwords.types import FloatArray
-from sightwords.words.artefact import sha256_of
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ def export_dmsm(
     network = network.cpu().eval()
     write_bytes(folder / IMAGE_NAME, image_graph(network.image, network.shape, int8=int8))
     write_bytes(folder / TEXT_NAME, text_graph(network.text, network.index, int8=int8))
-    write_text(folder / DMSM_NAME, _document(network, folder))
+    write_text(folder / DMSM_NAME, _document(network))
+    write_sums(folder, (DMSM_NAME, IMAGE_NAME, TEXT_NAME))
     save_resolved(network.config, folder)
     difference = parity(network, Dmsm.load(folder, threads=1))
     if not difference <= tolerance:
@@ -140,7 +141,7 @@ def _sentences(index: TextIndex) -> Sequence[tuple[str, ...]]:
     return [tuple(words[i] for i in rng.integers(len(words), size=n)) for n in lengths]
 
 
-def _document(network: DmsmNetwork, folder: Path) -> str:
+def _document(network: DmsmNetwork) -> str:
     tokens, units = network.shape
     document: dict[str, Any] = {
         "format": FORMAT,
@@ -150,8 +151,6 @@ def _document(network: DmsmNetwork, folder: Path) -> str:
         "semantic_units": network.config.semantic_units,
         "word_window": network.index.window,
         "gamma": round(network.gamma_value, 6),
-        "image_sha256": sha256_of(folder / IMAGE_NAME),
-        "text_sha256": sha256_of(folder / TEXT_NAME),
         "words": network.index.words,
         "trigrams": network.index.trigrams.trigrams,
     }

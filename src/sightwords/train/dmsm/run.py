@@ -14,6 +14,7 @@ from pathlib import Path
 from sightwords.config import DmsmConfig
 from sightwords.corpus import open_corpus
 from sightwords.metrics.retrieval import Retrieval
+from sightwords.sealed import sha256_of
 from sightwords.train.data.sources import source_key
 from sightwords.train.dmsm.data import dmsm_data
 from sightwords.train.dmsm.export import WEIGHTS_NAME, DmsmExport, export_dmsm, save_dmsm
@@ -23,6 +24,7 @@ from sightwords.train.dmsm.vectors import evaluate_network
 from sightwords.train.fit import Progress
 from sightwords.train.integrity import is_whole, summed_path
 from sightwords.train.processes import first_then_others, is_first, process_group
+from sightwords.words.artefact import NETWORK_NAME
 from sightwords.words.detector import Detector
 
 Say = Callable[[int], None]
@@ -94,7 +96,7 @@ def computed_features(
 ) -> ImageFeatures:
     """Features by an exported detector; those computed earlier for the same files are read."""
     loaded = Detector.load(detector, threads=threads, calibrated=False)
-    key = f"{source_key(sources)}|{loaded.spec.network_sha256}"
+    key = f"{source_key(sources)}|{sha256_of(Path(detector) / NETWORK_NAME)}"
     path = cache / f"features-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"
     if not is_whole(path):
         found = detector_features(loaded, open_corpus(sources), progress=progress).features

@@ -25,6 +25,7 @@ import numpy as np
 from sightwords.config import LanguageConfig
 from sightwords.errors import ConfigError, ExternalToolError
 from sightwords.files import DAMAGED_ZIP, atomic_path
+from sightwords.sealed import sha256_of
 from sightwords.text.vocabulary import Vocabulary, WordCounts
 from sightwords.train.integrity import (
     is_whole,
@@ -44,7 +45,6 @@ from sightwords.train.language.data import (
     merged,
 )
 from sightwords.types import Example
-from sightwords.words.artefact import sha256_of
 
 log = logging.getLogger(__name__)
 Examples = Callable[[], Iterable[Example]]

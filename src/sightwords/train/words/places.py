@@ -54,10 +54,9 @@ def place_detector(directory: str | os.PathLike[str], out: str | os.PathLike[str
     for name in (VOCABULARY_NAME, RESOLVED_NAME):
         if (source / name).exists():
             write_bytes(folder / name, (source / name).read_bytes())
-    sealed = spec.save(folder)
+    spec.save(folder)
     if (source / CALIBRATION_NAME).exists():
-        Calibration.load(source, spec=spec).save(folder)
-        Calibration.load(folder, spec=sealed)
+        Calibration.load(source).save(folder)
     return folder
 
 

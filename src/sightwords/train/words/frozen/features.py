@@ -21,6 +21,7 @@ from sightwords.files import atomic_path
 from sightwords.images import decode
 from sightwords.parallel import ordered_map
 from sightwords.runtime import Network
+from sightwords.sealed import sha256_of
 from sightwords.train.integrity import damage, read_sealed, sums_of, write_sealed
 from sightwords.train.words.frozen.graft import LOGITS, REGIONS, open_model, with_regions
 from sightwords.types import Example, FloatArray
@@ -83,7 +84,7 @@ def region_table(
     spec = DetectorSpec.load(base)
     if spec.pooling != "noisy_or":
         raise InputError(f"{base}: judges images as a whole; give a detector with regions")
-    name = hashlib.sha256(f"{key}|{spec.network_sha256}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{key}|{sha256_of(Path(base) / NETWORK_NAME)}".encode()).hexdigest()[:16]
     folder = Path(cache) / f"regions-{name}"
     index = _whole_index(folder)
     if index is None:
