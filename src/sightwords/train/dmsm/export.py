@@ -26,7 +26,7 @@ from sightwords.config import DmsmConfig
 from sightwords.errors import BundleError, InputError, require
 from sightwords.files import atomic_path, write_bytes, write_text
 from sightwords.rerank.dmsm import DMSM_NAME, FORMAT, IMAGE_NAME, TEXT_NAME, Dmsm, TextIndex
-from sightwords.sealed import write_sums
+from sightwords.sealed import SUMS_NAME, write_sums
 from sightwords.settings import from_mapping, save_resolved
 from sightwords.strict_json import loads
 from sightwords.text.ptb import TOKENIZER
@@ -108,7 +108,8 @@ def export_dmsm(
     save_resolved(network.config, folder)
     difference = parity(network, Dmsm.load(folder, threads=1))
     if not difference <= tolerance:
-        (folder / DMSM_NAME).unlink()  # without it nothing here can be loaded
+        for name in (DMSM_NAME, SUMS_NAME):  # without them nothing here can be loaded
+            (folder / name).unlink()
         raise BundleError(
             f"{folder}: cosines differ from torch's by {difference:.2g}, more than "
             f"{tolerance:.2g}; export with int8=False, or raise the tolerance"
