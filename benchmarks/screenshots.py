@@ -45,7 +45,7 @@ def desk(browser: Browser, address: str, folder: Path, *, dark: bool) -> None:
     caption_sample(page, address, "coffee" if dark else "cat")
     page.locator("button[data-word=plate], button[data-word=cat]").first.click()
     if dark:
-        page.locator("#rivals summary").nth(1).click()
+        page.locator("#candidates summary").nth(1).click()
     name = "page-dark.png" if dark else "page-light.png"
     save(page, folder / name, whole=dark)
     page.close()

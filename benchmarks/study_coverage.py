@@ -24,8 +24,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.study.power import expected_outcome, plan, votes_for
-from sightwords.study.statistics import majority, shares
+from sightwords.study.results.power import expected_outcome, plan, votes_for
+from sightwords.study.results.statistics import majority, shares
 
 FloatArray = npt.NDArray[np.float64]
 

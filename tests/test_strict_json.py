@@ -76,10 +76,10 @@ def _study(name: str) -> Read:
 
     def read(path: object) -> object:
         pytest.importorskip("sqlalchemy")
-        from sightwords.study.exchange import Imported
-        from sightwords.study.label_studio import read_label_studio
-        from sightwords.study.turk import read_turk
-        from sightwords.study.votes_file import read_votes
+        from sightwords.study.platforms.label_studio import read_label_studio
+        from sightwords.study.platforms.mturk import read_turk
+        from sightwords.study.platforms.seats import Imported
+        from sightwords.study.platforms.votes_file import read_votes
 
         if name == "votes":
             return list(read_votes(str(path)))

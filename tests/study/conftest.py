@@ -35,14 +35,19 @@ def _programs() -> Path | None:
     return folders[-1].parent if folders else None
 
 
+def _memory() -> str | None:
+    """A folder in memory, if there is one: databases sync every commit."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """URL of a PostgreSQL of our own, up to the database's name, `{}`; not run by root."""
+    """URL of a PostgreSQL server that we start for the session."""
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL's server programs are not installed (apt-get install postgresql)")
     user = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # sockets need a short path
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=_memory() or "/tmp"))  # sockets: short paths
     if user:
         shutil.chown(folder, user)
     data = folder / "data"
@@ -58,7 +63,7 @@ def postgres() -> Iterator[str]:
     log = str(folder / "log")
     run(str(programs / "pg_ctl"), "-D", str(data), "-l", log, "-o", options, "-w", "start")
     try:
-        yield f"postgresql://judge@/{{}}?host={folder}"
+        yield f"postgresql://judge@/postgres?host={folder}"
     finally:
         run(str(programs / "pg_ctl"), "-D", str(data), "-m", "immediate", "-w", "stop")
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,20 +75,23 @@ _numbers = itertools.count()
 @pytest.fixture(
     params=["sqlite", pytest.param("postgresql", marks=pytest.mark.database)],
 )
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new, empty database: both kinds, one after the other."""
-    if request.param == "sqlite":
-        return str(tmp_path / "study.db")
-    return new_database(request.getfixturevalue("postgres"))
+def where(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new, empty study database, in SQLite and in PostgreSQL."""
+    if request.param == "postgresql":
+        yield new_schema(request.getfixturevalue("postgres"))
+        return
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        yield str(Path(folder) / "study.db")
 
 
-def new_database(template: str) -> str:
+def new_schema(url: str) -> str:
+    """A schema stands for a database: it is made in milliseconds."""
     import psycopg
 
     name = f"study_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(template.format("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return template.format(name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{url}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +151,7 @@ def serve() -> Iterator[Callable[[Store], int]]:
     """Serve a store from a thread; gives the port."""
     uvicorn = pytest.importorskip("uvicorn")
     from sightwords.http_server import server_config
-    from sightwords.study.app import make_app
+    from sightwords.study.server import make_app
 
     running = []
 

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 pytest.importorskip("starlette")
 
 from sightwords import http_server
-from sightwords.study import app, schema
+from sightwords.study import schema, server
 from sightwords.study.model import Answer, Pair, Showing
-from sightwords.study.page import end_page, message_page, pair_page
+from sightwords.study.pages import end_page, message_page, pair_page
 from sightwords.study.rehearsal import choice_for
 from sightwords.study.store import Store, read_ballots, read_judges
 
@@ -262,7 +262,8 @@ def test_clients_that_send_slowly_or_too_much(
     make: Make, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
-    monkeypatch.setattr(app, "MAX_FORM_SECONDS", 0.5)
+    monkeypatch.setattr(server, "MAX_FORM_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "DRAIN_SECONDS", 0.5)
     store = make()
     port, link = serve(store), link_of(store)
     assert raw(port, b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ") == b""

@@ -53,7 +53,7 @@ def test_an_unreadable_photograph_costs_no_pair(
         images = {pair.image for pair in read_pairs(connection).values()}
         assert all(read_photo(connection, image) for image in images)
     assert images == {f"i{n}" for n in range(8)} - {"i3"}
-    assert "1 images cannot be read" in caplog.text
+    assert "1 unreadable images" in caplog.text
     store.close()
 
 

@@ -143,9 +143,9 @@ def test_only_what_was_shown_can_be_answered(make: Make) -> None:
     with store.write() as connection:
         showing = judging.next_showing(connection, store.design, one, now=0.0)
         assert showing is not None
-        with pytest.raises(StudyError, match="never shown"):
+        with pytest.raises(StudyError, match=f"judge {other.id} .* {showing.id}"):
             judging.record_vote(connection, other, showing.id, "same", now=0.0)
-        with pytest.raises(StudyError, match="expected one of first, same, second"):
+        with pytest.raises(StudyError, match=r"'best'.*first, same, second"):
             judging.record_vote(connection, one, showing.id, "best", now=0.0)
 
 
@@ -291,13 +291,13 @@ def test_tokens_cannot_be_guessed(make: Make) -> None:
 
 def test_scripted_votes_have_no_way_into_a_study_of_people(make: Make) -> None:
     store = make(origin="human")
-    with pytest.raises(StudyError, match="takes no scripted ones"):
+    with pytest.raises(StudyError, match="--origin simulated"):
         rehearse(store, judges_of(store)[0], attentive)
 
 
 def test_a_study_is_not_replaced(make: Make, where: str, source: Path) -> None:
     store = make()
-    with pytest.raises(StudyError, match="holds a study already"):
+    with pytest.raises(StudyError, match="--study"):
         create_study(where, store.design, images=source, system={"img-01": "x"}, all_pairs=True)
     assert open_store(where).design == store.design
 
@@ -311,18 +311,18 @@ def test_a_password_is_not_shown() -> None:
     with pytest.raises(StudyError) as caught:
         open_store("postgresql://me:secret@127.0.0.1:1/none")
     assert "secret" not in str(caught.value)
-    assert "cannot be used" in str(caught.value)
+    assert "127.0.0.1" in str(caught.value)
 
 
 def test_other_databases_are_refused() -> None:
-    with pytest.raises(StudyError, match="mysql is not supported"):
+    with pytest.raises(StudyError, match="mysql"):
         open_store("mysql://me@localhost/study")
 
 
 def test_making_is_all_or_nothing(where: str) -> None:
     """A pair without its photograph breaks the making; nothing of it stays."""
     pair = Pair("missing", "a", "b")
-    with pytest.raises(StudyError, match="cannot be used"):
+    with pytest.raises(StudyError, match=r"(?i)foreign key"):
         create_store(where, Design("ours", pairs=1), [Photo("1", b"", ())], [pair])
-    with pytest.raises(StudyError, match=r"holds no study|no such study"):
+    with pytest.raises(StudyError, match="study create"):
         open_store(where)

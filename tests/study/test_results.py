@@ -11,12 +11,12 @@ import pytest
 
 from sightwords.errors import StudyError
 from sightwords.study import judging
-from sightwords.study.disagreement import disagreement_page, disagreements, metric_agreement
-from sightwords.study.exchange import ImageVote, import_votes
 from sightwords.study.model import Answer, Judge, Pair
+from sightwords.study.platforms.seats import ImageVote, import_votes
 from sightwords.study.rehearsal import rehearse
-from sightwords.study.report import result_tables, results_json, save_results
-from sightwords.study.results import study_results
+from sightwords.study.results.count import study_results
+from sightwords.study.results.disagreement import disagreement_page, disagreements, metric_agreement
+from sightwords.study.results.tables import result_tables, results_json, save_results
 from sightwords.study.store import Store, read_judges, read_pairs, read_references
 
 Make = Callable[..., Store]
@@ -86,7 +86,7 @@ def test_unfinished_pairs_wait(make: Make) -> None:
     assert (len(three.judged), three.unfinished_pairs) == (10, 0)
     assert three.shares is not None
     assert three.shares.better.mean == pytest.approx(0.4)
-    with pytest.raises(StudyError, match="give 1 to that many"):
+    with pytest.raises(StudyError, match="--votes is 6"):
         study_results(store, votes_per_pair=6)
 
 

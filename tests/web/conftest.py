@@ -1,11 +1,11 @@
-"""A server of eight words, in this process."""
+"""A server with a model of eight words, in this process."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,40 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from sightwords.http_server import server_config
-from sightwords.web.engine import Engine
+from sightwords.web.engine import Engine, Job
 from sightwords.web.limits import Limits
+from sightwords.web.photo_queue import Answer
 from sightwords.web.serve import guarded_app
+from sightwords.web.workers import MakeEngine, StartWorker, about
 
 Running = Callable[[Any], AbstractContextManager[str]]
+InThread = Callable[[MakeEngine], StartWorker]
+
+
+class ThreadWorker:
+    """Works in the thread that asks, without a process of its own."""
+
+    def __init__(self, make: MakeEngine) -> None:
+        self._engine = make()
+        self.about = about(self._engine)
+
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+        return self._engine.answers(jobs)
+
+    def listen(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def in_thread() -> InThread:
+    """How to start a worker without a process, for an engine."""
+    return lambda make: partial(ThreadWorker, make)
 
 
 @pytest.fixture(scope="session")
@@ -53,11 +82,11 @@ def make_ranking_engine(make_engine: partial[Engine]) -> Callable[[], Engine]:
 
 
 @pytest.fixture(scope="module")
-def client(make_engine: partial[Engine]) -> Iterator[TestClient]:
-    """Against the whole application, its one worker in a thread."""
+def client(make_engine: partial[Engine], in_thread: InThread) -> Iterator[TestClient]:
+    """A client of the whole application, with one worker in a thread."""
     limits = Limits(body_bytes=400_000, pixels=1_000_000, images=4, sentences=5, seconds=20)
     make = partial(make_engine, limits=limits)
-    with guarded_app(make, workers=0, limits=limits) as app:
+    with guarded_app(in_thread(make), limits=limits) as app:
         yield TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
 

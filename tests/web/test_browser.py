@@ -1,4 +1,4 @@
-"""The page in Chromium: upload, heat maps, slider, wishes, errors, keys, a phone, barriers."""
+"""The page in Chromium: upload, heat maps, options, errors, keyboard, phone, accessibility."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 Running = Callable[[Any], AbstractContextManager[str]]
+InThread = Callable[[Any], Any]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +43,10 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def address(make_engine: partial[Engine], running: Running) -> Iterator[str]:
+def address(make_engine: partial[Engine], in_thread: InThread, running: Running) -> Iterator[str]:
     limits = Limits(body_bytes=2_000_000)
     make = partial(make_engine, limits=limits)
-    with guarded_app(make, workers=0, limits=limits) as app, running(app) as found:
+    with guarded_app(in_thread(make), limits=limits) as app, running(app) as found:
         yield found
 
 
@@ -89,7 +90,7 @@ def upload(page: Page, **pictures: bytes) -> None:
 
 
 def captioned(page: Page) -> str:
-    # Selectors only: the page's policy lets no text become a script, a test's neither.
+    # Selectors only: the policy of the page allows no scripts of tests.
     page.locator("#result:not(.busy) #caption button").first.wait_for()
     return page.locator("#caption").inner_text()
 
@@ -123,7 +124,7 @@ def test_upload_and_a_words_map(watched: Watched, address: str) -> None:
     assert light(mapped, 0.1) > light(mapped, 0.9) + 150  # the map's light is where the red is
     assert "probability" in page.locator("#word-facts").inner_text()
     assert "left" in (page.locator("#canvas").get_attribute("aria-label") or "")
-    other = page.locator("#unused button, #doubtful button, #caption button:not([data-word=red])")
+    other = page.locator("#unused button, #uncertain button, #caption button:not([data-word=red])")
     other.first.click()
     assert pixels(page).tobytes() != mapped.tobytes()
     page.keyboard.press("Escape")
@@ -151,7 +152,7 @@ def test_the_slider_changes_words_and_caption(watched: Watched) -> None:
     with page.expect_response(lambda r: "min_precision=1" in r.url):
         page.locator("#precision").fill("1")
     page.locator("#unused .none").wait_for()
-    assert page.locator("#unused button, #doubtful button").count() == 0
+    assert page.locator("#unused button, #uncertain button").count() == 0
     assert page.locator("#precision-value").inner_text() == "1.00"
     assert len(captioned(page).split()) < len(whole.split())  # three words are left to build on
     with page.expect_response(lambda r: "/v1/caption" in r.url):
@@ -159,7 +160,7 @@ def test_the_slider_changes_words_and_caption(watched: Watched) -> None:
     page.locator("#caption", has_text=re.compile(f"^{whole}$")).wait_for()
 
 
-def test_wishes_and_a_refused_wish(watched: Watched) -> None:
+def test_options_and_refused_options(watched: Watched) -> None:
     page = watched.page
     upload(page, colours=picture("red", "blue"))
     captioned(page)
@@ -258,12 +259,12 @@ def test_what_can_be_taken_away(watched: Watched) -> None:
         assert figure.format == "PNG"
 
 
-def test_rivals_add_up(watched: Watched) -> None:
+def test_candidates_add_up(watched: Watched) -> None:
     page = watched.page
     upload(page, colours=picture("red", "blue"))
     captioned(page)
-    page.locator("#rivals summary").nth(1).click()
-    table = page.locator("#rivals li").nth(1).locator("table")
+    page.locator("#candidates summary").nth(1).click()
+    table = page.locator("#candidates li").nth(1).locator("table")
     rows = table.locator("tbody tr").all()
     products = [float(row.locator("td").nth(2).inner_text()) for row in rows]
     total = float(table.locator("tfoot td").nth(2).inner_text())
@@ -325,7 +326,7 @@ def test_a_file_that_has_changed_is_not_the_servers_fault(watched: Watched, tmp_
     path.unlink()
     page.fill("#forbid", "dog")
     page.keyboard.press("Enter")
-    page.locator("#error", has_text="mine.png cannot be read").wait_for()
+    page.locator("#error", has_text="Cannot read mine.png").wait_for()
 
 
 def test_many_large_photographs(watched: Watched) -> None:
@@ -346,7 +347,7 @@ def test_many_large_photographs(watched: Watched) -> None:
     Image.new("RGB", (1600, 1200), "red").save(stream, "PNG")
     upload(page, large=stream.getvalue(), **{f"n{number}": b"broken" for number in range(100)})
     assert "red" in captioned(page)
-    page.locator("#error", has_text="The first 100 of 101 photographs").wait_for()
+    page.locator("#error", has_text="The first 100 of 101 photos").wait_for()
     assert page.locator("#strip button").count() == 100
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     upload(page, last=picture("blue", "blue"))
@@ -388,8 +389,8 @@ def test_axe_finds_no_barrier(chromium: Browser, address: str, scheme: Any) -> N
     page.locator("#samples button").nth(4).wait_for()
     upload(page, one=picture("red", "blue"), two=b"broken")
     captioned(page)
-    page.evaluate("document.getElementById('doubtful-box').open = true")
-    page.locator("#rivals summary").nth(1).click()
+    page.evaluate("document.getElementById('uncertain-box').open = true")
+    page.locator("#candidates summary").nth(1).click()
     page.locator("#caption button").first.click()
     found = axe.Axe().run(page).response["violations"]
     serious = [(v["id"], [n["html"] for n in v["nodes"]]) for v in found]
@@ -436,17 +437,17 @@ def test_on_a_phone(chromium: Browser, address: str) -> None:
 
 
 def test_a_token_is_asked_for(
-    chromium: Browser, make_engine: partial[Engine], running: Running
+    chromium: Browser, make_engine: partial[Engine], in_thread: InThread, running: Running
 ) -> None:
-    with guarded_app(make_engine, workers=0, token="secret") as app, running(app) as address:
+    with guarded_app(in_thread(make_engine), token="secret") as app, running(app) as address:
         page = chromium.new_page()
         page.goto(address)
         page.locator("#samples button").nth(4).wait_for()
         upload(page, one=picture("red", "blue"), two=picture("blue", "red"))
-        page.locator("#error", has_text="wants a token. Enter it above").wait_for()
+        page.locator("#error", has_text="needs an access token").wait_for()
         page.locator("#strip .failed").nth(1).wait_for()
         assert page.evaluate("document.activeElement.id") == "token"
-        for token, said in (("sacred", "does not know that token"), ("secret", None)):
+        for token, said in (("sacred", "token is wrong"), ("secret", None)):
             page.keyboard.type(token)
             page.keyboard.press("Enter")
             if said:

@@ -20,6 +20,7 @@ from sightwords.web.engine import Engine
 from sightwords.web.serve import guarded_app
 
 Running = Callable[[Any], AbstractContextManager[str]]
+InThread = Callable[[Any], Any]
 
 TEXT = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
 FENCED = [
@@ -28,7 +29,7 @@ FENCED = [
 
 
 def test_every_curl_command(
-    make_ranking_engine: Callable[[], Engine], running: Running, tmp_path: Path
+    make_ranking_engine: Callable[[], Engine], in_thread: InThread, running: Running, tmp_path: Path
 ) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
@@ -36,7 +37,7 @@ def test_every_curl_command(
     assert len(commands) == 4
     for name in ("cat.jpg", "dog.jpg"):
         shutil.copy(sample_paths()[1], tmp_path / name)
-    with guarded_app(make_ranking_engine, workers=0) as app, running(app) as address:
+    with guarded_app(in_thread(make_ranking_engine)) as app, running(app) as address:
         for command in commands:
             words = shlex.split(command.replace("http://127.0.0.1:8000", address))
             done = subprocess.run(

@@ -33,9 +33,11 @@ schemathesis.openapi.format("binary", PICTURES)
 
 
 @pytest.fixture(scope="module")
-def api(make_ranking_engine: Callable[[], Engine]) -> Iterator[Any]:
+def api(
+    make_ranking_engine: Callable[[], Engine], in_thread: Callable[[Any], Any]
+) -> Iterator[Any]:
     limits = Limits(images=3, sentences=5)
-    with guarded_app(make_ranking_engine, workers=0, limits=limits, hosts=None) as app:
+    with guarded_app(in_thread(make_ranking_engine), limits=limits, hosts=None) as app:
         yield schemathesis.openapi.from_asgi("/openapi.json", app)
 
 

@@ -24,10 +24,10 @@ from sightwords.web.guard import HEADERS
 from sightwords.web.limits import Limits
 from sightwords.web.schema import CaptionAnswer, Captioned, RankAnswer, WordsAnswer
 from sightwords.web.serve import guarded_app
-from sightwords.web.workers import HereWorker
 
 JPEG = {"content-type": "image/jpeg"}
 Running = Callable[[Any], AbstractContextManager[str]]
+InThread = Callable[[Any], Any]
 
 
 def picture(
@@ -67,7 +67,7 @@ def test_a_caption_is_the_librarys(client: TestClient, tiny_bundle: Path) -> Non
 def test_a_raw_body_and_a_form_say_the_same(client: TestClient) -> None:
     raw = client.post("/v1/caption", content=picture(), headers=JPEG).json()["images"][0]
     form = client.post("/v1/caption", files=files(picture())).json()["images"][0]
-    assert raw.pop("name") == "photograph"
+    assert raw.pop("name") == "photo"
     form.pop("name")
     assert raw == form
 
@@ -83,9 +83,9 @@ def test_several_photographs_in_order_and_a_bad_one_among_them(client: TestClien
     assert "blue" in third["caption"]
 
 
-def test_wishes(client: TestClient) -> None:
-    def ask(**wishes: Any) -> dict[str, Any]:
-        answer = client.post("/v1/caption", params=wishes, files=files(picture()))
+def test_options(client: TestClient) -> None:
+    def ask(**options: Any) -> dict[str, Any]:
+        answer = client.post("/v1/caption", params=options, files=files(picture()))
         found: dict[str, Any] = answer.json()["images"][0]
         return found
 
@@ -153,8 +153,8 @@ def test_rank_without_a_similarity_model(client: TestClient) -> None:
     assert (answer.status_code, code(answer)) == (404, "no_similarity_model")
 
 
-def test_rank(make_ranking_engine: Callable[[], Engine]) -> None:
-    with guarded_app(make_ranking_engine, workers=0) as app:
+def test_rank(make_ranking_engine: Callable[[], Engine], in_thread: InThread) -> None:
+    with guarded_app(in_thread(make_ranking_engine)) as app:
         client = TestClient(app, base_url="http://localhost")
 
         def rank(*sentences: str) -> Any:
@@ -302,17 +302,19 @@ def test_values_out_of_bounds(client: TestClient, query: str) -> None:
     ("path", "slip"),
     [("caption", "min-precision=0.8"), ("words", "require=red"), ("rank", "n_best=2")],
 )
-def test_a_wish_of_another_name_is_refused(client: TestClient, path: str, slip: str) -> None:
+def test_an_unknown_parameter_is_refused(client: TestClient, path: str, slip: str) -> None:
     answer = client.post(f"/v1/{path}?{slip}", files=files(picture()))
     assert (answer.status_code, code(answer)) == (422, "invalid")
-    assert repr(slip.partition("=")[0]) in answer.json()["error"]["message"]
+    message = answer.json()["error"]["message"]
+    assert repr(slip.partition("=")[0]) in message
+    assert ("did you mean 'min_precision'?" in message) == (path == "caption")
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [("require=zebra", "unknown_word"), ("require=dog&forbid=dog", "conflict")],
 )
-def test_wishes_that_cannot_be_met(client: TestClient, query: str, expected: str) -> None:
+def test_options_that_cannot_be_met(client: TestClient, query: str, expected: str) -> None:
     answer = client.post(f"/v1/caption?{query}", files=files(picture()))
     assert (answer.status_code, code(answer)) == (409, expected)
 
@@ -355,9 +357,11 @@ def test_monitors_may_ask_for_heads_alone(client: TestClient) -> None:
         assert head.headers["allow"] == "POST"
 
 
-def test_heads_on_one_connection(make_engine: partial[Engine], running: Running) -> None:
+def test_heads_on_one_connection(
+    make_engine: partial[Engine], in_thread: InThread, running: Running
+) -> None:
     """A real server leaves bodies out, or the next answer would begin with them."""
-    with guarded_app(make_engine, workers=0) as app, running(app) as address:
+    with guarded_app(in_thread(make_engine)) as app, running(app) as address:
         connection = HTTPConnection(urlsplit(address).netloc, timeout=30)
         for path, status in ("/metrics", 200), ("/v1/words", 405), ("/nothing", 404), ("/", 200):
             connection.request("HEAD", path)
@@ -391,13 +395,17 @@ def test_health_and_metrics(client: TestClient) -> None:
 
 
 def test_health_means_that_a_caption_can_be_made(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
+    make_engine: partial[Engine], in_thread: InThread
 ) -> None:
-    monkeypatch.setattr(HereWorker, "ready", lambda self: False)
-    health = client.get("/healthz")
-    assert (health.status_code, code(health)) == (503, "no_worker")
-    assert health.headers["retry-after"]
-    assert "sightwords_workers 0.0" in client.get("/metrics").text
+    worker = in_thread(make_engine)()
+    with guarded_app(lambda: worker) as app:
+        client = TestClient(app, base_url="http://localhost")
+        assert client.get("/healthz").status_code == 200
+        worker.ready = lambda: False
+        health = client.get("/healthz")
+        assert (health.status_code, code(health)) == (503, "no_worker")
+        assert health.headers["retry-after"]
+        assert "sightwords_workers 0.0" in client.get("/metrics").text
 
 
 def test_other_hosts_and_other_origins(client: TestClient) -> None:
@@ -410,8 +418,8 @@ def test_other_hosts_and_other_origins(client: TestClient) -> None:
     assert own.status_code == 200
 
 
-def test_a_token(make_engine: partial[Engine]) -> None:
-    with guarded_app(make_engine, workers=0, token="secret") as app:
+def test_a_token(make_engine: partial[Engine], in_thread: InThread) -> None:
+    with guarded_app(in_thread(make_engine), token="secret") as app:
         client = TestClient(app, base_url="http://localhost")
         refused = client.post("/v1/words", files=files(picture()))
         assert (refused.status_code, code(refused)) == (401, "no_token")
@@ -448,8 +456,8 @@ def test_scores_are_remembered_and_pixels_are_not(make_engine: partial[Engine]) 
     network.run = counted  # type: ignore[method-assign]
     from sightwords.web.engine import Job
 
-    def ask(data: bytes, **wishes: Any) -> Any:
-        return next(engine.answers([Job(kind="caption", name="x", data=data, **wishes)]))
+    def ask(data: bytes, **options: Any) -> Any:
+        return next(engine.answers([Job(kind="caption", name="x", data=data, **options)]))
 
     first = ask(picture())
     assert ask(picture(), min_precision=0.9)["caption"]

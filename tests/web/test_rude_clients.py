@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from sightwords.web.limits import Limits
 from sightwords.web.serve import guarded_app
 
 Running = Callable[[Any], AbstractContextManager[str]]
+InThread = Callable[[Any], Any]
 PHOTOGRAPH = Image.new("RGB", (32, 32), "red")
 
 
@@ -42,18 +43,42 @@ class Gated(Engine):
         yield from super().answers(jobs)
 
 
+Serve = Callable[[float], AbstractContextManager[str]]
+
+
 @pytest.fixture
-def server(make_engine: partial[Engine], running: Running) -> Iterator[str]:
-    limits = Limits(queue=4, seconds=5, batch=2)
+def serve(make_engine: partial[Engine], in_thread: InThread, running: Running) -> Serve:
+    """Runs a server with this time limit in seconds."""
 
-    def make() -> Engine:
-        engine = make_engine(limits=limits)
-        return Gated(engine.captioner, engine.dmsm, limits)
+    @contextmanager
+    def run(seconds: float) -> Iterator[str]:
+        limits = Limits(queue=4, seconds=seconds, batch=2)
 
-    Gated.gate.set()
-    with guarded_app(make, workers=0, limits=limits) as app, running(app) as address:
+        def make() -> Engine:
+            engine = make_engine(limits=limits)
+            return Gated(engine.captioner, engine.dmsm, limits)
+
+        Gated.gate.set()
+        with guarded_app(in_thread(make), limits=limits) as app, running(app) as address:
+            yield address
+        Gated.gate.set()
+
+    return run
+
+
+@pytest.fixture
+def server(serve: Serve) -> Iterator[str]:
+    with serve(5) as address:
         yield address
-    Gated.gate.set()
+
+
+@pytest.fixture
+def impatient(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server with short time limits."""
+    monkeypatch.setattr(http_server, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(http_server, "DRAIN_SECONDS", 0.5)
+    with serve(1.5) as address:
+        yield address
 
 
 def ask(address: str, body: bytes, path: str = "/v1/words") -> tuple[int, dict[str, str], bytes]:
@@ -101,9 +126,9 @@ def test_half_a_body_and_then_nobody(server: str) -> None:
     eventually(lambda: metric(server, "sightwords_held_bytes") == 0)
 
 
-def test_half_a_body_and_then_silence(server: str) -> None:
-    slow = raw(server, HALF)
-    assert ask(server, photograph())[0] == 200  # others do not wait for it
+def test_half_a_body_and_then_silence(impatient: str) -> None:
+    slow = raw(impatient, HALF)
+    assert ask(impatient, photograph())[0] == 200  # others do not wait for it
     answer = slow.recv(4096)
     assert b" 408 " in answer
     if b"too_slow" not in answer:
@@ -163,26 +188,26 @@ def test_clients_that_leave_make_room(server: str) -> None:
     assert metric(server, "sightwords_held_bytes") == 0
 
 
-def test_body_and_answer_share_the_time_limit(server: str) -> None:
+def test_body_and_answer_share_the_time_limit(impatient: str) -> None:
     Gated.gate.clear()
     body = photograph()
     head = b"POST /v1/words HTTP/1.1\r\nHost: HOST\r\nContent-Type: image/png\r\n"
     start = time.monotonic()
-    with raw(server, head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1]) as slow:
-        time.sleep(3)
+    with raw(impatient, head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1]) as slow:
+        time.sleep(1.2)
         slow.sendall(body[-1:])
         assert b" 504 " in slow.recv(4096)
-    assert time.monotonic() - start < 7  # the limit is 5 seconds in all
+    assert time.monotonic() - start < 2.6  # the limit is 1.5 seconds in all
     Gated.gate.set()
 
 
-def test_a_request_that_takes_too_long(server: str) -> None:
+def test_a_request_that_takes_too_long(impatient: str) -> None:
     Gated.gate.clear()
-    status, _, body = ask(server, photograph())
+    status, _, body = ask(impatient, photograph())
     assert status == 504
     assert b"too_late" in body
     Gated.gate.set()
-    assert ask(server, photograph())[0] == 200
+    assert ask(impatient, photograph())[0] == 200
 
 
 def until_closed(found: socket.socket) -> bytes:
@@ -240,8 +265,8 @@ def test_a_head_that_comes_byte_by_byte(server: str, monkeypatch: pytest.MonkeyP
                 time.sleep(0.1)
 
 
-def test_an_idle_connection_is_closed(server: str) -> None:
-    with raw(server, b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") as idle:
+def test_an_idle_connection_is_closed(impatient: str) -> None:
+    with raw(impatient, b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") as idle:
         begin = time.monotonic()
         assert b" 200 " in until_closed(idle)
         assert time.monotonic() - begin < http_server.IDLE_SECONDS + 5
@@ -280,8 +305,8 @@ def test_a_client_that_sends_all_before_it_reads_sees_the_refusal(server: str) -
     assert b"too_large" in answer
 
 
-def test_a_slow_body_ends_its_connection(server: str) -> None:
-    with raw(server, HALF) as slow:
+def test_a_slow_body_ends_its_connection(impatient: str) -> None:
+    with raw(impatient, HALF) as slow:
         answer = until_closed(slow)
     assert b" 408 " in answer
     assert b"too_slow" in answer

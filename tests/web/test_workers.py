@@ -18,9 +18,17 @@ from sightwords import worker_process
 from sightwords.errors import BundleError
 from sightwords.web import workers
 from sightwords.web.engine import Engine, Job
+from sightwords.web.errors import (
+    BUSY,
+    INTERNAL,
+    RESTARTING,
+    TOO_LATE,
+    WORKER_DIED,
+    ApiError,
+    RequestRefusedError,
+)
 from sightwords.web.limits import Limits
-from sightwords.web.problems import BROKEN, BUSY, DIED, RESTARTING, TOO_LATE, Problem, Refused
-from sightwords.web.workers import MOST_TRIES, Pool, ProcessWorker
+from sightwords.web.workers import MAX_TRIES, Pool, ProcessWorker, Worker
 from sightwords.worker_process import WorkerLostError
 
 SECONDS = 240  # a busy machine may take long to start a process
@@ -65,14 +73,23 @@ class Scripted:
             yield {"name": one.name}
 
 
-def pool_of(engine: Any, **limits: Any) -> Pool:
-    return Pool(lambda: engine, workers=0, limits=Limits(**limits))
+PoolOf = Callable[..., Pool]
 
 
-def test_what_waits_together_is_answered_together() -> None:
+@pytest.fixture
+def pool_of(in_thread: Callable[[Any], Any]) -> PoolOf:
+    """A pool of one worker in a thread."""
+    return lambda engine, **limits: Pool(in_thread(lambda: engine), limits=Limits(**limits))
+
+
+def in_process(make: Any, seconds: float = SECONDS) -> Callable[[], ProcessWorker]:
+    return partial(ProcessWorker, make, seconds=seconds)
+
+
+def test_what_waits_together_is_answered_together(in_thread: Callable[[Any], Any]) -> None:
     engine = Scripted()
     sizes: list[int] = []
-    pool = Pool(lambda: engine, workers=0, limits=Limits(batch=3), on_batch=sizes.append)  # type: ignore[arg-type, return-value]
+    pool = Pool(in_thread(lambda: engine), limits=Limits(batch=3), on_batch=sizes.append)
     first = pool.submit([job("wait")])
     while not engine.sizes:
         time.sleep(0.01)
@@ -84,16 +101,16 @@ def test_what_waits_together_is_answered_together() -> None:
     pool.close()
 
 
-def test_a_full_queue_refuses_and_recovers() -> None:
+def test_a_full_queue_refuses_and_recovers(pool_of: PoolOf) -> None:
     engine = Scripted()
     pool = pool_of(engine, queue=2)
     first = pool.submit([job("wait")])
     while not engine.sizes:
         time.sleep(0.01)
     waiting = pool.submit([job("a")])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefusedError) as refused:
         pool.submit([job("b"), job("c")])  # all or none
-    assert refused.value.problem is BUSY
+    assert refused.value.error is BUSY
     assert BUSY.retry_after_seconds
     engine.gate.set()
     wait([*first, *waiting], SECONDS)
@@ -101,7 +118,7 @@ def test_a_full_queue_refuses_and_recovers() -> None:
     pool.close()
 
 
-def test_who_has_gone_is_not_served() -> None:
+def test_who_has_gone_is_not_served(pool_of: PoolOf) -> None:
     engine = Scripted()
     pool = pool_of(engine, batch=1)
     pool.submit([job("wait")])
@@ -115,30 +132,30 @@ def test_who_has_gone_is_not_served() -> None:
     pool.close()
 
 
-def test_a_bug_costs_one_batch() -> None:
+def test_a_bug_costs_one_batch(pool_of: PoolOf) -> None:
     pool = pool_of(Scripted())
     broken = pool.submit([job("bug")])[0].result(SECONDS)
-    assert isinstance(broken, Problem)
+    assert isinstance(broken, ApiError)
     assert broken.status == 500
     assert pool.submit([job("fine")])[0].result(SECONDS) == {"name": "fine"}
     pool.close()
 
 
-def test_after_a_bug_no_answer_goes_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
-    receive = ProcessWorker.answers
+class Spoilt(ProcessWorker):
+    """Fails on one answer, as if it could not be unpickled."""
 
-    def spoilt(self: ProcessWorker, jobs: Sequence[Job]) -> Iterator[Any]:
-        found = receive(self, jobs)
-        for one in jobs:
-            answer = next(found)
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        for one, answer in zip(jobs, super().answers(jobs), strict=True):
             if one.name == "spoilt":
-                raise RuntimeError("cannot be unpickled, say")
+                raise RuntimeError("cannot be unpickled")
             yield answer
 
-    monkeypatch.setattr(ProcessWorker, "answers", spoilt)
+
+def test_after_a_bug_no_answer_goes_to_another() -> None:
+    start = partial(Spoilt, Scripted, seconds=SECONDS)  # type: ignore[arg-type]
+    pool = Pool(start, limits=Limits(seconds=SECONDS))
     first = pool.submit([job("spoilt"), job("a"), job("b")])
-    assert [answer.result(SECONDS) for answer in first] == [BROKEN, {"name": "a"}, {"name": "b"}]
+    assert [answer.result(SECONDS) for answer in first] == [INTERNAL, {"name": "a"}, {"name": "b"}]
     assert pool.submit([job("c")])[0].result(SECONDS) == {"name": "c"}
     pool.close()
 
@@ -158,25 +175,41 @@ class Lossy(Scripted):
             yield from super().answers([one])
 
 
+def fails_after_the_first(
+    start: Callable[[], Worker], errors: list[Exception]
+) -> Callable[[], Worker]:
+    """Starts one worker, then raises the errors, then starts workers again."""
+    started = False
+
+    def start_or_fail() -> Worker:
+        nonlocal started
+        if started and errors:
+            raise errors.pop()
+        started = True
+        return start()
+
+    return start_or_fail
+
+
 def test_a_machine_that_can_start_no_process_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
+    in_thread: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "HIRE_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.01)
     lost: list[int] = []
     engine = Lossy()
-    pool = Pool(lambda: engine, workers=0, limits=Limits(), on_lost=lambda: lost.append(1))  # type: ignore[arg-type, return-value]
-    hire, refusals = pool._hire, [OSError("Resource temporarily unavailable")] * 3
-    monkeypatch.setattr(pool, "_hire", lambda: _raise(refusals.pop()) if refusals else hire())
+    errors: list[Exception] = [OSError("Resource temporarily unavailable") for _ in range(3)]
+    start = fails_after_the_first(in_thread(lambda: engine), errors)
+    pool = Pool(start, limits=Limits(), on_lost=lambda: lost.append(1))
     assert pool.submit([job("die once")])[0].result(SECONDS) == {"name": "die once"}
-    assert not refusals
+    assert not errors
     assert len(lost) == 1
     pool.close()
 
 
-def test_without_a_worker_clients_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_worker_clients_are_told_to_come_back(in_thread: Callable[[Any], Any]) -> None:
     engine = Lossy()
-    pool = pool_of(engine)
-    monkeypatch.setattr(pool, "_hire", lambda: _raise(OSError("no memory")))
+    errors: list[Exception] = [OSError("no memory") for _ in range(1000)]
+    pool = Pool(fails_after_the_first(in_thread(lambda: engine), errors), limits=Limits())
     assert pool.ready() == 1
     first, second = pool.enter([job("die once"), job("a")])
     while pool.ready():
@@ -187,21 +220,17 @@ def test_without_a_worker_clients_are_told_to_come_back(monkeypatch: pytest.Monk
     assert second.answer.result(SECONDS) in (BUSY, RESTARTING)
 
 
-def test_a_photo_that_kills_workers_is_given_up_and_others_go_on() -> None:
+def test_a_photo_that_kills_workers_is_given_up_and_others_go_on(pool_of: PoolOf) -> None:
     engine = Lossy()
     pool = pool_of(engine, batch=3)
     a, died, b = pool.submit([job("a"), job("die"), job("b")])
-    assert died.result(SECONDS) is DIED
+    assert died.result(SECONDS) is WORKER_DIED
     assert (a.result(SECONDS), b.result(SECONDS)) == ({"name": "a"}, {"name": "b"})
-    assert engine.lost == ["die"] * MOST_TRIES
+    assert engine.lost == ["die"] * MAX_TRIES
     pool.close()
 
 
-def _raise(error: Exception) -> Any:
-    raise error
-
-
-def test_those_that_wait_at_the_end_are_told() -> None:
+def test_those_that_wait_at_the_end_are_told(pool_of: PoolOf) -> None:
     engine = Scripted()
     pool = pool_of(engine, batch=1)
     pool.submit([job("wait")])
@@ -211,17 +240,17 @@ def test_those_that_wait_at_the_end_are_told() -> None:
     engine.gate.set()
     pool.waiting.close()
     assert left.result(SECONDS) in (BUSY, {"name": "left"})
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefusedError):
         pool.submit([job("late")])
     pool.close()
 
 
 def test_a_process_that_dies_is_replaced() -> None:
-    pool = Pool(Scripted, workers=1, limits=Limits(batch=4, seconds=SECONDS))  # type: ignore[arg-type]
+    pool = Pool(in_process(Scripted), limits=Limits(batch=4, seconds=SECONDS))
     answers = pool.submit([job("a"), job("die"), job("b")])
     a, died, b = (answer.result(SECONDS) for answer in answers)
     # The batch is tried again one by one: the photograph that kills costs its own answer only.
-    assert (a, died, b) == ({"name": "a"}, DIED, {"name": "b"})
+    assert (a, died, b) == ({"name": "a"}, WORKER_DIED, {"name": "b"})
     assert pool.submit([job("after")])[0].result(SECONDS) == {"name": "after"}
     pool.close()
 
@@ -241,18 +270,18 @@ def test_a_worker_of_another_bundle_is_not_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make = partial(Changed, tmp_path / "marker")
-    pool = Pool(make, workers=1, limits=Limits())  # type: ignore[arg-type]
+    pool = Pool(in_process(make), limits=Limits())
     (answer,) = pool.submit([job("die")])
     until = time.monotonic() + SECONDS
-    while "not the one that this server began with" not in caplog.text:
+    while "bundle has changed" not in caplog.text:
         assert time.monotonic() < until
         time.sleep(0.05)
     assert pool.ready() == 0
     assert not answer.done()
     pool.close()
     (tmp_path / "marker").unlink()
-    with pytest.raises(BundleError, match="not the one that this server began with"):
-        Pool(make, workers=2, limits=Limits())  # type: ignore[arg-type]
+    with pytest.raises(BundleError, match="bundle has changed"):
+        Pool(in_process(make), workers=2, limits=Limits())
 
 
 def test_a_process_that_hangs_is_given_up() -> None:
@@ -264,7 +293,7 @@ def test_a_process_that_hangs_is_given_up() -> None:
 
 
 def test_a_job_that_takes_too_long_is_told_so() -> None:
-    pool = Pool(Scripted, workers=1, limits=Limits(seconds=1))  # type: ignore[arg-type]
+    pool = Pool(in_process(Scripted, seconds=1), limits=Limits(seconds=1))
     assert pool.submit([job("hang")])[0].result(SECONDS) is TOO_LATE
     answer = pool.submit([job("after")], deadline=time.monotonic() + SECONDS)[0]
     assert answer.result(SECONDS) == {"name": "after"}
@@ -289,7 +318,7 @@ def test_an_idle_worker_that_dies_or_stops_is_replaced(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_process, "SILENT_SECONDS", 4.0)
-    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
+    pool = Pool(in_process(Scripted), limits=Limits(seconds=SECONDS))
     assert pool.ready() == 1
     [first] = _pids(pool)
     os.kill(first, getattr(signal, name))
@@ -302,7 +331,7 @@ def test_an_idle_worker_that_dies_or_stops_is_replaced(
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
 def test_a_stopped_worker_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "SILENT_SECONDS", 3.0)
-    pool = Pool(Scripted, workers=1, limits=Limits(seconds=SECONDS))  # type: ignore[arg-type]
+    pool = Pool(in_process(Scripted), limits=Limits(seconds=SECONDS))
     os.kill(_pids(pool)[0], signal.SIGSTOP)
     large = Job(kind="words", name="large", data=b"x" * 5_000_000)  # more than a pipe holds
     assert pool.submit([large])[0].result(SECONDS) == {"name": "large"}
@@ -311,7 +340,7 @@ def test_a_stopped_worker_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
 def test_a_worker_killed_during_a_request_costs_no_answer(tmp_path: Path) -> None:
-    pool = Pool(Scripted, workers=2, limits=Limits(seconds=SECONDS, batch=1))  # type: ignore[arg-type]
+    pool = Pool(in_process(Scripted), workers=2, limits=Limits(seconds=SECONDS, batch=1))
     kill_once = str(tmp_path / "killed")
     names = [f"kill once {kill_once}", "a", "b"]
     answers = pool.submit([job(name) for name in names])
@@ -321,7 +350,7 @@ def test_a_worker_killed_during_a_request_costs_no_answer(tmp_path: Path) -> Non
 
 def test_a_bundle_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no-such"):
-        Pool(partial(Engine.load, tmp_path / "no-such"), workers=1, limits=Limits())
+        Pool(in_process(partial(Engine.load, tmp_path / "no-such")), limits=Limits())
 
 
 class Ending:
@@ -332,8 +361,8 @@ class Ending:
 
 
 def test_a_worker_that_ends_while_it_loads() -> None:
-    with pytest.raises(BundleError, match=r"lost while it loaded the bundle: .* exit code 7"):
-        Pool(Ending, workers=1, limits=Limits())  # type: ignore[arg-type]
+    with pytest.raises(BundleError, match="exit code 7"):
+        Pool(in_process(Ending), limits=Limits())
 
 
 def test_about_names_what_the_page_shows(make_engine: partial[Engine]) -> None:

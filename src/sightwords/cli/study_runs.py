@@ -15,7 +15,7 @@ from sightwords.errors import StudyError, require
 
 if TYPE_CHECKING:  # the study extra is loaded when a command runs, not for --help
     from sightwords.evaluate.grid import Grid
-    from sightwords.study.results import StudyResults
+    from sightwords.study.results.count import StudyResults
     from sightwords.study.store import Store
 
 POWER_JUDGES = (1, 3, 5, 7, 9)
@@ -68,7 +68,7 @@ def run_links(args: argparse.Namespace) -> int:
 
     with _opened(args) as store:
         from sightwords.study import judging
-        from sightwords.study.exchange import SEAT
+        from sightwords.study.platforms.seats import SEAT
         from sightwords.study.store import read_judges
 
         with store.write() as connection:
@@ -93,7 +93,7 @@ def run_serve(args: argparse.Namespace) -> int:
     require("starlette", extra="study", purpose="serving judges")
     require("uvicorn", extra="study", purpose="serving judges")
     with _opened(args) as store:
-        from sightwords.study.serve import serve
+        from sightwords.study.server import serve
 
         check_address(args.host, args.port)
         _say(f"serving {store.name} at http://{args.host}:{args.port}; stop with Ctrl-C")
@@ -104,7 +104,7 @@ def run_serve(args: argparse.Namespace) -> int:
 def run_export(args: argparse.Namespace) -> int:
     """Write the files of a platform."""
     with _opened(args) as store:
-        from sightwords.study.export import export_study
+        from sightwords.study.platforms.export import export_study
 
         written = export_study(
             store,
@@ -121,18 +121,18 @@ def run_export(args: argparse.Namespace) -> int:
 def run_import(args: argparse.Namespace) -> int:
     """Take votes back."""
     with _opened(args) as store:
-        from sightwords.study import exchange
-        from sightwords.study.label_studio import read_label_studio
-        from sightwords.study.turk import read_turk
-        from sightwords.study.votes_file import read_votes
+        from sightwords.study.platforms import seats
+        from sightwords.study.platforms.label_studio import read_label_studio
+        from sightwords.study.platforms.mturk import read_turk
+        from sightwords.study.platforms.votes_file import read_votes
 
-        read = exchange.Imported()
+        read = seats.Imported()
         now = time.time()
         if args.platform == "votes":
-            done = exchange.import_votes(store, read_votes(args.file), now=now)
+            done = seats.import_votes(store, read_votes(args.file), now=now)
         else:
             reader = {"mturk": read_turk, "label-studio": read_label_studio}[args.platform]
-            done = exchange.import_records(store, reader(args.file, read), now=now)
+            done = seats.import_records(store, reader(args.file, read), now=now)
         done.skipped += read.skipped
     _say(
         f"{done.written} votes written ({done.surplus} of them not counted), {done.repeated} were "
@@ -162,8 +162,8 @@ def run_exclude(args: argparse.Namespace) -> int:
 def run_results(args: argparse.Namespace) -> int:
     """Count, print and write."""
     with _opened(args) as store:
-        from sightwords.study.report import result_tables, results_json
-        from sightwords.study.results import study_results
+        from sightwords.study.results.count import study_results
+        from sightwords.study.results.tables import result_tables, results_json
 
         results = study_results(store, votes_per_pair=args.votes, seed=args.seed)
         tables = [*result_tables(results), *_agreement(store, results, args)]
@@ -177,8 +177,8 @@ def run_results(args: argparse.Namespace) -> int:
 def _agreement(store: Store, results: StudyResults, args: argparse.Namespace) -> list[Grid]:
     """The metrics beside people; with --out also every file."""
     from sightwords.evaluate.captions import choose_metrics
-    from sightwords.study.disagreement import agreement_grid, metric_agreement
-    from sightwords.study.report import save_results
+    from sightwords.study.results.disagreement import agreement_grid, metric_agreement
+    from sightwords.study.results.tables import save_results
     from sightwords.study.store import read_references
 
     names = choose_metrics([name.strip() for name in args.metrics.split(",") if name.strip()])
@@ -193,7 +193,7 @@ def _agreement(store: Store, results: StudyResults, args: argparse.Namespace) ->
 
 def run_power(args: argparse.Namespace) -> int:
     """Print the planning table."""
-    from sightwords.study.power_report import power_grid
+    from sightwords.study.results.power import power_grid
 
     try:
         shares = [float(part) / 100 for part in args.shares.split(",")]

@@ -13,7 +13,7 @@ from sightwords.errors import BundleError, ImageError
 from sightwords.types import ImageRef
 
 if TYPE_CHECKING:
-    from sightwords.study.checks import Similarity
+    from sightwords.study.draw import Similarity
 
 Vector = npt.NDArray[np.float32]
 

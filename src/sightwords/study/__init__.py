@@ -1,14 +1,17 @@
-"""The human study (section 6.3): people compare two captions of a photograph.
+"""The human study (section 6.3): people compare two captions of a photo.
 
-    photographs + captions of A + captions of B
-      | pairs, checks     drawn with a seed; which caption is whose stays hidden
-      v store             SQLite or PostgreSQL: pairs, judges, showings, votes
-      | judging           who sees what next; a vote is written once      <- app, page: the judges'
-      | exchange          Mechanical Turk, Label Studio, plain votes      <- out and back in
-      v statistics        majority of five, ties split, error bars, Fleiss' kappa
-    results               the paper's columns; `power` plans the next study
+    model.py      the dataclasses that the other modules exchange
+    create.py     START HERE: photos + captions of two systems -> a new study
+    draw.py       which captions are compared, and which pairs are check cases
+    schema.py     the database tables; store.py opens, locks and reads SQLite or PostgreSQL
+    judging.py    which pair a judge gets next; writes each vote once
+    server.py     the judges' server; pages.py has its HTML
+    rehearsal.py  scripted judges, for simulated studies only
+    platforms/    Mechanical Turk, Label Studio, files of votes
+    results/      counts, error bars, agreement, tables; plans the size of a study
 
-Votes carry their study's origin. Only those of people fill a column that speaks of people.
+All votes of a study share its origin (human, simulated, model). Only votes of people go into a
+column that is about people.
 """
 
 from sightwords.study.model import ANSWERS, ORIGINS, Design

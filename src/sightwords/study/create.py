@@ -1,6 +1,6 @@
-"""Make a study: draw the pairs and the check cases, take in the photographs, print links.
+"""START HERE: creates a study: draws pairs and check cases, stores photos, adds judges.
 
-SOURCE of photographs, captions of A, captions of B -> Store
+photos, captions of A, captions of B -> Store
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ from sightwords.corpus.ids import canonical_id
 from sightwords.errors import ImageError, StudyError
 from sightwords.evaluate.results import read_results
 from sightwords.images import decode_apart
-from sightwords.study.checks import Similarity, draw_checks, text_similarity
+from sightwords.study.draw import (
+    DrawnPairs,
+    Similarity,
+    draw_checks,
+    draw_pairs,
+    text_similarity,
+)
 from sightwords.study.judging import add_judges
 from sightwords.study.model import Design, Pair, Photo
-from sightwords.study.pairs import DrawnPairs, draw_pairs
 from sightwords.study.store import Store, create_store
 from sightwords.types import Example, ImageRef
 
 log = logging.getLogger(__name__)
 
 PHOTO_PX = 1024
-"""Longer side of a photograph before judges."""
+"""The longer side of a photo shown to judges."""
 
 CHECK_POOL = 20
-"""Check cases in a study; each judge meets a few of them."""
+"""Check cases in a study; each judge gets a few of them."""
 
 
 def create_study(
@@ -47,11 +52,11 @@ def create_study(
 ) -> Store:
     """Draw and store a study, with its judges.
 
-    `images` is any source of photographs that `open_corpus` reads, or a folder of nothing but
-    photographs; its human captions serve as the other side (`against` None), in check cases, and
-    as references. `similarity` says how well captions fit images, for wrong captions far apart:
-    DMSM's, or TF-IDF of the captions when None. With `all_pairs`, every image that both sides
-    caption is taken, whatever `design.pairs` says.
+    `images` is any source that `open_corpus` reads, or a folder that holds only photos. Its human
+    captions are the other side (if `against` is None), the captions of check cases, and the
+    references. `similarity` measures how well captions fit images, to choose the wrong captions of
+    check cases: DMSM, or TF-IDF of the captions if None. With `all_pairs`, every image with
+    captions of both sides is used, and `design.pairs` is ignored.
     """
     captions = _read_captions(images)
     first = _captions_of(system)
@@ -64,7 +69,7 @@ def create_study(
         photos, unreadable = _load_photos(images, {*_images(drawn.pairs), *_images(checks)}, drawn)
         if not unreadable:
             break
-        log.warning("%d images cannot be read and are left out", len(unreadable))
+        log.warning("%d unreadable images are left out", len(unreadable))
         captions = {image: said for image, said in captions.items() if image not in unreadable}
     measure = design.checks_by or ("given" if similarity else "TF-IDF of captions")
     design = replace(
@@ -80,7 +85,7 @@ def create_study(
 
 
 def encode_photo(image: ImageRef) -> bytes:
-    """A JPEG for judges: upright, at most 1024 px, no metadata that could name the photograph."""
+    """A JPEG for judges: upright, at most 1024 px, without metadata that could identify it."""
     picture = decode_apart(image)
     picture.thumbnail((PHOTO_PX, PHOTO_PX))
     buffer = io.BytesIO()
@@ -95,7 +100,7 @@ def _captions_of(results: str | Path | Mapping[str, str]) -> dict[str, str]:
 
 
 def _examples(source: str | Path) -> Iterable[Example]:
-    """Whatever `open_corpus` reads, and a folder of nothing but photographs."""
+    """Anything that `open_corpus` reads, or a folder that holds only photos."""
     folder = Path(source)
     files = sorted(p for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
     if files and all(is_image_name(path.name) for path in files):
@@ -104,14 +109,14 @@ def _examples(source: str | Path) -> Iterable[Example]:
 
 
 def _read_captions(images: str | Path) -> dict[str, tuple[str, ...]]:
-    """Human captions of every image that has a photograph; none where people wrote none."""
+    """The human captions (possibly none) of every image that has a photo."""
     found = {
         canonical_id(example.id): example.captions
         for example in _examples(images)
         if example.image is not None
     }
     if not found:
-        raise StudyError(f"{images}: no photographs in it; judges need to see them")
+        raise StudyError(f"{images}: no photos found; judges need to see them")
     return found
 
 
@@ -123,7 +128,7 @@ def _draw_checks(
     *,
     rng: np.random.Generator,
 ) -> tuple[Pair, ...]:
-    """Check cases, on images of their own where there are enough."""
+    """Check cases, on images that are in no pair if there are enough of them."""
     if not design.checks_per_judge:
         return ()
     shown = _images(drawn.pairs)
@@ -142,7 +147,7 @@ def _images(pairs: Collection[Pair]) -> set[str]:
 def _load_photos(
     source: str | Path, wanted: set[str], drawn: DrawnPairs
 ) -> tuple[list[Photo], set[str]]:
-    """The photographs in a second pass, and the ids of those that cannot be read."""
+    """The photos, and the ids of unreadable ones."""
     photos: dict[str, Photo] = {}
     unreadable: set[str] = set()
     for example in _examples(source):

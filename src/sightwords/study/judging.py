@@ -1,8 +1,8 @@
-"""Who sees what next, and what becomes of a vote. Every function runs under the study's lock.
+"""Assigns pairs to judges and records votes. Every function runs under the lock of the study.
 
-A judge's sitting is `pairs_per_judge` pairs with check cases at random places among them. The
-next pair is one of those with the fewest judges so far, drawn, that this judge has not seen. Its
-slot is kept for the judge until `expires`; a slot kept in vain goes to whoever comes next.
+The sitting of a judge has `pairs_per_judge` pairs, with check cases at random positions. The next
+pair is drawn from those with the fewest judges that this judge has not seen. Its slot is reserved
+for the judge until `expires`, then it is free for others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sightwords.study.schema import showing as showings
 from sightwords.text.written import as_sentence
 
 LEASE_SECONDS = 1800.0
-"""How long a pair that is being looked at is kept for its judge."""
+"""How long a pair is reserved for the judge who is looking at it."""
 
 FAILED_CHECK = "failed a check case"
 
 
 def add_judges(connection: Connection, count: int, *, name: str = "") -> list[Judge]:
-    """Make judges, each with a link of 128 random bits."""
+    """Add judges, each with a link of 128 random bits."""
     made = []
     for _ in range(count):
         token = secrets.token_urlsafe(16)
@@ -41,7 +41,7 @@ def add_judges(connection: Connection, count: int, *, name: str = "") -> list[Ju
 
 
 def find_judge(connection: Connection, token: str) -> Judge | None:
-    """The judge whose link this is."""
+    """The judge with this link."""
     row = connection.execute(sa.select(judges).where(judges.c.token == token)).one_or_none()
     return None if row is None else Judge(row.id, row.token, row.name, row.excluded)
 
@@ -49,15 +49,15 @@ def find_judge(connection: Connection, token: str) -> Judge | None:
 def next_showing(
     connection: Connection, design: Design, judge: Judge, *, now: float
 ) -> Showing | None:
-    """What this judge is to look at: the pair left unanswered, or a new one; None at the end."""
+    """The pair that this judge has not answered yet, or a new one; None at the end."""
     release_expired(connection, now=now)
     pending = _pending(connection, judge)
-    if pending is not None and _keep(connection, pending, judge, now=now):
+    if pending is not None and _reserve_again(connection, pending, judge, now=now):
         return read_showing(connection, design, pending.id)
     number = answered(connection, judge.id)
     if number >= design.showings_per_judge:
         return None
-    wants_check = number in check_places(design, judge.id)
+    wants_check = number in check_positions(design, judge.id)
     chosen = choose_pair(connection, design, judge, number, check=wants_check)
     if chosen is None:
         return None
@@ -68,10 +68,10 @@ def next_showing(
 def record_vote(
     connection: Connection, judge: Judge, showing_id: int, choice: str, *, now: float
 ) -> bool:
-    """Write a vote; False where this showing has one already, which stays as it is.
+    """Write a vote; False if this showing already has one, which is not changed.
 
-    A wrong answer to a check case excludes the judge. A vote that comes so late that its slot has
-    gone to others is kept but does not count.
+    A wrong answer to a check case excludes the judge. A late vote, whose slot was given to another
+    judge, is stored but does not count.
     """
     if choice not in CHOICES:
         raise StudyError(f"the answer is {choice!r}; expected one of {', '.join(CHOICES)}")
@@ -81,7 +81,9 @@ def record_vote(
         .where(showings.c.id == showing_id, showings.c.judge_id == judge.id)
     ).one_or_none()
     if row is None:
-        raise StudyError(f"judge {judge.id} was never shown {showing_id}; open the link again")
+        raise StudyError(
+            f"judge {judge.id} was not shown showing {showing_id}; open the link again"
+        )
     if row.choice is not None:
         return False
     slot = row.slot
@@ -98,9 +100,9 @@ def record_vote(
 
 
 def exclude(connection: Connection, judge: Judge, reason: str) -> int:
-    """Leave out a judge, under all links that carry the same name; returns the reopened places."""
+    """Exclude a judge, under all links with the same name; returns the number of freed slots."""
     same = judges.c.id == judge.id
-    if ":" in judge.name:  # a person whom a platform names, not a seat
+    if ":" in judge.name:  # a judge of a platform, not a seat
         same = sa.or_(same, judges.c.name == judge.name)
     connection.execute(
         sa.update(judges).where(same, judges.c.excluded == "").values(excluded=reason)
@@ -115,7 +117,7 @@ def exclude(connection: Connection, judge: Judge, reason: str) -> int:
 
 
 def release_expired(connection: Connection, *, now: float) -> None:
-    """Open the slots that are kept for judges who did not answer in time."""
+    """Free the slots of judges who did not answer in time."""
     connection.execute(
         sa.update(showings)
         .where(showings.c.slot.is_not(None), showings.c.choice.is_(None))
@@ -124,21 +126,21 @@ def release_expired(connection: Connection, *, now: float) -> None:
     )
 
 
-def check_places(design: Design, judge_id: int) -> frozenset[int]:
-    """At which places of a judge's sitting the check cases stand.
+def check_positions(design: Design, judge_id: int) -> frozenset[int]:
+    """The positions of the check cases in the sitting of a judge.
 
-    >>> sorted(check_places(Design("ours"), 1)) == sorted(check_places(Design("ours"), 1))
+    >>> sorted(check_positions(Design("ours"), 1)) == sorted(check_positions(Design("ours"), 1))
     True
     """
     rng = np.random.default_rng([design.seed, judge_id])
     drawn = rng.permutation(design.showings_per_judge)[: design.checks_per_judge]
-    return frozenset(int(place) for place in drawn)
+    return frozenset(int(position) for position in drawn)
 
 
 def choose_pair(
     connection: Connection, design: Design, judge: Judge, number: int, *, check: bool
 ) -> int | None:
-    """A check case or an open pair that the judge has not seen, drawn among the least shown."""
+    """Draw a check case or an open pair that the judge has not seen, among the least shown."""
     seen = sa.select(showings.c.pair_id).where(showings.c.judge_id == judge.id)
     count = sa.func.count(showings.c.slot)
     query = (
@@ -161,7 +163,7 @@ def choose_pair(
 def add_showing(
     connection: Connection, design: Design, judge: Judge, pair_id: int, *, expires: float
 ) -> int:
-    """Put a pair before a judge, in random order, in a free slot where it is to count."""
+    """Show a pair to a judge in random order, with a free slot if the vote can count."""
     result = connection.execute(
         sa.insert(showings).values(
             key=secrets.token_urlsafe(12),
@@ -178,7 +180,7 @@ def add_showing(
 
 
 def free_slot(connection: Connection, pair_id: int) -> int | None:
-    """The lowest place of a pair that nobody has; None for a full pair and for a check case."""
+    """The lowest free slot of a pair; None for a full pair and for a check case."""
     taken = sa.select(showings.c.slot).where(
         showings.c.pair_id == pair_id, showings.c.slot.is_not(None)
     )
@@ -190,8 +192,8 @@ def free_slot(connection: Connection, pair_id: int) -> int | None:
     return found
 
 
-def open_places(connection: Connection, design: Design, *, now: float) -> list[int]:
-    """How many judges each pair still lacks, as a list with each pair's number that often."""
+def missing_judges(connection: Connection, design: Design, *, now: float) -> list[int]:
+    """The pairs that still need judges; each is listed once per missing judge."""
     release_expired(connection, now=now)
     rows: Sequence[Row[tuple[int, int]]] = connection.execute(
         sa.select(pairs.c.id, sa.func.count(showings.c.slot).label("taken"))
@@ -213,10 +215,10 @@ def _pending(connection: Connection, judge: Judge) -> Row[tuple[object, ...]] | 
     ).one_or_none()
 
 
-def _keep(
+def _reserve_again(
     connection: Connection, row: Row[tuple[object, ...]], judge: Judge, *, now: float
 ) -> bool:
-    """Keep an unanswered pair for its judge, or drop it where others have filled it meanwhile."""
+    """Reserve an unanswered pair again, or drop it if it is full by now; whether it is reserved."""
     slot = row.slot
     if slot is None and not row.is_check and not judge.excluded:
         slot = free_slot(connection, row.pair_id)
@@ -259,7 +261,7 @@ def read_showing(connection: Connection, design: Design, showing_id: int) -> Sho
 
 
 def is_surplus(connection: Connection, showing_id: int) -> bool:
-    """Whether the vote of a showing is kept without counting: no slot, and no check case."""
+    """Whether a vote is stored but does not count: it has no slot and is not a check case."""
     query = (
         sa.select(pairs.c.is_check, showings.c.slot)
         .join(showings, showings.c.pair_id == pairs.c.id)

@@ -1,4 +1,4 @@
-"""What a study consists of: frozen dataclasses that its parts exchange."""
+"""The parts of a study, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Literal
 from sightwords.errors import StudyError
 
 Answer = Literal["better", "same", "worse"]
-"""A vote from the side of the first caption of a pair, that of the system under test."""
+"""A vote from the view of the system under test, whose caption is the first of a pair."""
 ANSWERS: tuple[Answer, ...] = ("better", "same", "worse")
 
 Choice = Literal["first", "same", "second"]
-"""A vote as the judge gives it, who sees the captions in either order."""
+"""A vote as the judge gives it; judges see the captions in random order."""
 CHOICES: tuple[Choice, ...] = ("first", "same", "second")
 
 Origin = Literal["human", "simulated", "model"]
 ORIGINS: tuple[Origin, ...] = ("human", "simulated", "model")
-"""Whose votes a study holds; all of them share it, so that none can pass for another."""
+"""Who votes. All votes of a study share it, so that none can pass for another kind."""
 
 HUMAN = "human"
-"""The name that `--against` gives to captions written by people."""
+"""The value of `--against` for captions written by people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How a study is run; the defaults are the paper's (section 6.3)."""
+    """The settings of a study; the defaults are the values of the paper (section 6.3)."""
 
     system: str
     """Name of the system under test."""
@@ -39,9 +39,9 @@ class Design:
     seed: int = 0
     origin: Origin = "human"
     checks_by: str = ""
-    """How the wrong captions of check cases were chosen."""
+    """The measure by which the wrong captions of check cases were chosen."""
     source: str = ""
-    """Where the photographs came from."""
+    """Where the photos come from."""
 
     def __post_init__(self) -> None:
         for name in ("pairs", "judges_per_pair", "pairs_per_judge"):
@@ -52,11 +52,11 @@ class Design:
         if self.origin not in ORIGINS:
             raise StudyError(f"origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
         if not self.system.strip() or not self.against.strip():
-            raise StudyError("both sides of a study need a name; give --name")
+            raise StudyError("both sides of a study need a name, but one is empty; give --name")
 
     @property
     def judges(self) -> int:
-        """How many judges it takes when nobody is excluded.
+        """How many judges are needed if nobody is excluded.
 
         >>> Design("ours").judges
         250
@@ -65,23 +65,23 @@ class Design:
 
     @property
     def showings_per_judge(self) -> int:
-        """Pairs and check cases together."""
+        """Pairs plus check cases."""
         return self.pairs_per_judge + self.checks_per_judge
 
 
 @dataclass(frozen=True, slots=True)
 class Photo:
-    """A photograph as judges see it: upright, at most 1024 px, without metadata."""
+    """A photo as judges see it: upright, at most 1024 px, without metadata."""
 
     id: str
     jpeg: bytes = field(repr=False)
     references: tuple[str, ...]
-    """Human captions that metrics may be computed against: never one of a shown pair."""
+    """Human captions for metrics; never one that is in a pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two captions of a photograph; the first is the system's, or the right one of a check."""
+    """Two captions of a photo; the first is that of the system, or the right one of a check."""
 
     image: str
     first: str
@@ -91,29 +91,29 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """A pair before one judge: captions in the order in which this judge sees them."""
+    """A pair shown to one judge, with the captions in the order that this judge sees."""
 
     id: int
     key: str
-    """Random; all that leaves the house in exports."""
+    """Random; the only identifier in exported files."""
     image: str
     first: str
     second: str
     number: int
-    """From 1."""
+    """Position in the sitting, from 1."""
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """One judge, or a seat that an export keeps for one."""
+    """A judge, or a seat reserved by an export."""
 
     id: int
     token: str
     name: str
-    """Given by the platform the votes came from; empty for a judge with a link."""
+    """`PLATFORM:ID`; empty for a judge with a link."""
     excluded: str
-    """Why, or nothing."""
+    """The reason; empty if the judge is not excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class JudgedPair:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """One valid vote: which judge said what of which pair."""
+    """One valid vote."""
 
     judge: int
     pair: int
@@ -135,7 +135,7 @@ class Ballot:
 
 
 def answer_of(choice: str, *, system_first: bool) -> Answer:
-    """Undo the random order.
+    """The answer behind a choice: undoes the random order.
 
     >>> answer_of("first", system_first=False), answer_of("same", system_first=False)
     ('worse', 'same')
@@ -148,7 +148,7 @@ def answer_of(choice: str, *, system_first: bool) -> Answer:
 
 
 def choice_of(answer: str, *, system_first: bool) -> Choice:
-    """The choice that means this answer in this order.
+    """The choice that means this answer: applies the random order.
 
     >>> choice_of("better", system_first=False)
     'second'

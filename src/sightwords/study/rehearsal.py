@@ -1,7 +1,7 @@
-"""Scripted judges, to rehearse a study before people are asked.
+"""Scripted judges, to try out a study before people take part.
 
-They vote only in studies made for it: one whose origin is `human` refuses them, so that no scripted
-vote can ever stand in a column that speaks of people.
+They cannot vote in studies of origin `human`, so that no scripted vote gets into a column that is
+about people.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sightwords.study.schema import showing as showings
 from sightwords.study.store import Store
 
 Decide = Callable[[Pair], Answer]
-"""What a scripted judge says of a pair, or of a check case, which has `is_check`."""
+"""The answer of a scripted judge to a pair or check case."""
 
 
 def rehearse(
@@ -30,14 +30,18 @@ def rehearse(
     at_most: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
-    """Let one scripted judge answer until the end, or `at_most` showings; returns how many."""
-    refuse_people(store)
+    """Let a scripted judge answer all pairs, or `at_most` of them; returns how many."""
+    if store.design.origin == "human":
+        raise StudyError(
+            f"{store.name}: this study is for people and takes no scripted votes; create one with: "
+            "sightwords study create --origin simulated"
+        )
     done = 0
     while at_most is None or done < at_most:
         with store.write() as connection:
             known = judging.find_judge(connection, judge.token)
             if known is None:
-                raise StudyError(f"{store.name}: has no judge {judge.id}")
+                raise StudyError(f"{store.name}: judge {judge.id} is not in this study")
             showing = judging.next_showing(connection, store.design, known, now=clock())
         if showing is None:
             break
@@ -49,7 +53,7 @@ def rehearse(
 
 
 def choice_for(connection: sa.Connection, showing_id: int, decide: Decide) -> str:
-    """The button that says what `decide` says, in the order of this showing."""
+    """The button for the answer of `decide`, in the order of this showing."""
     row = connection.execute(
         sa.select(pairs, showings.c.system_first)
         .join(showings, showings.c.pair_id == pairs.c.id)
@@ -57,12 +61,3 @@ def choice_for(connection: sa.Connection, showing_id: int, decide: Decide) -> st
     ).one()
     pair = Pair(row.image, row.first, row.second, row.is_check)
     return choice_of(decide(pair), system_first=row.system_first)
-
-
-def refuse_people(store: Store) -> None:
-    """Raise where the study is people's."""
-    if store.design.origin == "human":
-        raise StudyError(
-            f"{store.name}: is a study of people's votes and takes no scripted ones; make one for "
-            "rehearsals with: sightwords study create --origin simulated"
-        )

@@ -1,9 +1,9 @@
-"""The tables of a study, the same in SQLite and PostgreSQL (SQLAlchemy Core).
+"""The database tables of a study, the same in SQLite and PostgreSQL (SQLAlchemy Core).
 
-One database holds one study. A showing is one pair before one judge; its vote is written into
-it, once. `slot` is its place among the pair's judges: two showings of a pair never share one, and
-none is numbered beyond the judges a pair gets, so no pair can have more valid votes than that,
-whatever the program does. Excluding a judge empties the slots, which opens them to others.
+One database holds one study. A showing is one pair shown to one judge; the vote is written into
+it, once. A valid vote needs a slot of its pair. The table `place` has one row per slot, as many as
+a pair has judges, and two showings cannot have the same slot. So the database itself limits the
+number of valid votes. Excluding a judge frees the slots for others.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ judge = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("token", sa.Text, nullable=False, unique=True),
-    sa.Column("name", sa.Text, nullable=False, default="", comment="given by another platform"),
-    sa.Column("excluded", sa.Text, nullable=False, default="", comment="why"),
+    sa.Column("name", sa.Text, nullable=False, default="", comment="given by a platform"),
+    sa.Column("excluded", sa.Text, nullable=False, default="", comment="the reason"),
 )
 
 place = sa.Table(
@@ -55,7 +55,7 @@ place = sa.Table(
     metadata,
     sa.Column("pair_id", sa.Integer, sa.ForeignKey("pair.id"), primary_key=True),
     sa.Column("slot", sa.Integer, primary_key=True),
-    comment="as many rows a pair as it gets judges",
+    comment="one row per slot; a pair has as many as judges",
 )
 
 showing = sa.Table(
@@ -65,10 +65,10 @@ showing = sa.Table(
     sa.Column("key", sa.Text, nullable=False, unique=True),
     sa.Column("judge_id", sa.Integer, sa.ForeignKey("judge.id"), nullable=False),
     sa.Column("pair_id", sa.Integer, sa.ForeignKey("pair.id"), nullable=False, index=True),
-    sa.Column("slot", sa.Integer, comment="null: a check, or not counted"),
+    sa.Column("slot", sa.Integer, comment="null: check case, or not counted"),
     sa.Column("system_first", sa.Boolean, nullable=False),
     sa.Column(
-        "expires", sa.Float, nullable=False, comment="Unix time; until then the slot is kept"
+        "expires", sa.Float, nullable=False, comment="Unix time until which the slot is reserved"
     ),
     sa.Column("choice", sa.Text, comment="the vote: first, same or second"),
     sa.Column("voted", sa.Float, comment="Unix time"),

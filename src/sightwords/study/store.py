@@ -1,8 +1,8 @@
-"""A study's database: SQLite by a path, PostgreSQL by a URL; opened, locked, read.
+"""Opens, locks and reads the database of a study: a path for SQLite, a URL for PostgreSQL.
 
-Every write runs in a transaction that begins by taking the study's one lock (`write`), so that
-judges who come at once are served one after another, by any number of servers. A commit is on disk
-before it is acknowledged: SQLite syncs in full, PostgreSQL does so by default.
+Every write is a transaction that first takes the one lock of the study (`write`), so that
+simultaneous judges are served one after another, even by several servers. A commit is on disk
+before it is acknowledged: SQLite runs with full syncs, PostgreSQL does so by default.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ class Store:
         self.engine = engine
         self.name = engine.url.render_as_string(hide_password=True)
         self.design = self._read_design()
-        # SQLite's waiting writers poll; those of one process had better queue.
+        # Waiting writers of SQLite poll; a lock lets those of this process queue instead.
         self._turn = threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that no other writer of this study overlaps; commits at its end."""
+        """A transaction that excludes all other writers; commits at its end."""
         with self._turn, self.engine.begin() as connection:
             lock(connection)
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that sees one state."""
+        """A transaction that sees one state of the database."""
         with self.engine.connect() as connection:
-            if connection.dialect.name == "postgresql":  # whose default sees each commit at once
+            if connection.dialect.name == "postgresql":  # by default it sees later commits
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 yield connection
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         self.engine.dispose()
 
     def _read_design(self) -> Design:
@@ -64,31 +64,30 @@ class Store:
             with self.engine.connect() as connection:
                 if not sa.inspect(connection).has_table("study"):
                     raise StudyError(
-                        f"{self.name}: holds no study; make one with: sightwords study create"
+                        f"{self.name}: holds no study; create one: sightwords study create"
                     )
                 row = connection.execute(sa.select(schema.study)).one_or_none()
         except sa.exc.SQLAlchemyError as error:
             raise _cannot_open(self.name, error) from error
         if row is None:
-            raise StudyError(f"{self.name}: making this study was cut short; create it anew")
+            raise StudyError(f"{self.name}: the study is incomplete; delete it and create it again")
         if row.version != schema.VERSION:
             raise StudyError(
-                f"{self.name}: a study of format {row.version}; this version reads "
-                f"{schema.VERSION}, so use the version of sightwords that made it"
+                f"{self.name}: the study has format {row.version}, and this version of sightwords "
+                f"reads format {schema.VERSION}; use the version that created the study"
             )
         try:
             return Design(**loads(row.design))
         except (ValueError, TypeError) as error:
             raise StudyError(
-                f"{self.name}: its design cannot be read ({error}); the study is damaged: take a "
-                "copy of it"
+                f"{self.name}: the study is damaged ({error}); restore a backup"
             ) from error
 
 
 def open_store(where: str) -> Store:
     """Open a study that exists: a path of SQLite, or a URL such as postgresql://..."""
     if "://" not in where and not Path(where).exists():
-        raise StudyError(f"{where}: no such study; make one with: sightwords study create")
+        raise StudyError(f"{where}: no such study; create one: sightwords study create")
     engine = connect(where)
     try:
         return Store(engine)
@@ -100,15 +99,14 @@ def open_store(where: str) -> Store:
 def create_store(
     where: str, design: Design, photos: Sequence[Photo], pairs: Sequence[Pair]
 ) -> Store:
-    """Make a study, whole or not at all; one that is there already is left alone and refused."""
+    """Create a study in one transaction; never replaces a study."""
     engine = connect(where)
     name = engine.url.render_as_string(hide_password=True)
     try:
         with engine.begin() as connection:
             if sa.inspect(connection).has_table("study"):
                 raise StudyError(
-                    f"{name}: holds a study already; name another with --study, for its votes "
-                    "would be lost"
+                    f"{name}: this database already holds a study; give another one with --study"
                 )
             schema.metadata.create_all(connection)
             _fill(connection, design, photos, pairs)
@@ -148,7 +146,7 @@ def connect(where: str) -> Engine:
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:
-        raise StudyError(f"{where!r} is neither a path nor a database URL: {error}") from error
+        raise StudyError(f"{where!r} is not a path or a database URL: {error}") from error
     backend = parsed.get_backend_name()
     if backend == "sqlite":
         engine = sa.create_engine(parsed, pool_size=20, connect_args={"timeout": BUSY_SECONDS})
@@ -167,11 +165,11 @@ def connect(where: str) -> Engine:
 
 
 def _make_sqlite_safe(engine: Engine) -> None:
-    """Real transactions that take the write lock at once, referential checks, full syncs."""
+    """Real transactions, foreign keys, and full syncs."""
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself
+        connection.isolation_level = None  # the driver must not begin transactions itself
         cursor = connection.cursor()
         for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {setting}")
@@ -185,8 +183,8 @@ def _make_sqlite_safe(engine: Engine) -> None:
 def lock(connection: Connection) -> None:
     """Take the study's lock until the transaction ends.
 
-    PostgreSQL locks the study's row. In SQLite a write that changes nothing takes the one write
-    lock, waiting for it; nothing has been read before, so what follows sees the latest state.
+    PostgreSQL locks the row of the study. In SQLite, an update without effect waits for the one
+    write lock; nothing was read before it, so the transaction sees the latest state.
     """
     if connection.dialect.name == "sqlite":
         connection.execute(sa.update(schema.study).values(id=schema.study.c.id))
@@ -195,7 +193,7 @@ def lock(connection: Connection) -> None:
 
 
 def read_judges(connection: Connection) -> list[Judge]:
-    """Every judge, in the order of their making."""
+    """Every judge, in the order of creation."""
     rows = connection.execute(sa.select(schema.judge).order_by(schema.judge.c.id))
     return [Judge(r.id, r.token, r.name, r.excluded) for r in rows]
 
@@ -207,13 +205,13 @@ def read_pairs(connection: Connection) -> dict[int, Pair]:
 
 
 def read_references(connection: Connection) -> dict[str, tuple[str, ...]]:
-    """Human captions by image, without any that was shown."""
+    """Human captions by image, without those in pairs."""
     rows = connection.execute(sa.select(schema.photo.c.id, schema.photo.c.references))
     return {row.id: tuple(loads(row.references)) for row in rows}
 
 
 def read_ballots(connection: Connection) -> list[Ballot]:
-    """The valid votes: cast, and in a slot of their pair."""
+    """The valid votes: those that have a slot of their pair."""
     table = schema.showing
     rows = connection.execute(
         sa.select(table)
@@ -235,4 +233,4 @@ def read_photo(connection: Connection, image: str) -> bytes | None:
 
 def _cannot_open(name: str, error: sa.exc.SQLAlchemyError) -> StudyError:
     reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-    return StudyError(f"{name}: the database cannot be used ({reason}); check the path or URL")
+    return StudyError(f"{name}: cannot use the database ({reason}); check the path or URL")

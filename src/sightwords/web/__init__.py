@@ -1,12 +1,19 @@
-"""`sightwords serve`: a page to look at captions with, and a REST interface (extra `web`).
+"""`sightwords serve`: a web page that shows how captions are made, and a REST API (extra `web`).
 
-    serve.py     START HERE: put together and run
-    guard.py     who may ask            app.py       the addresses
-    bodies.py    photographs in         schema.py    answers out, for OpenAPI
-    waiting.py   the bounded queue      workers.py   the processes that empty it
-    engine.py    what a worker does     detail.py    what the page draws of a caption
-    problems.py  what can go wrong      refusals.py  how it is said
-    page.py      the page's own files   metrics.py   Prometheus
+    serve.py           START HERE: builds the application and runs it
+    app.py             the addresses of the REST API
+    guard.py           hosts, origins, token, security headers
+    request_body.py    reads photos and sentences from a request
+    photo_queue.py     the bounded queue of photos
+    workers.py         the worker processes that take photos from the queue
+    engine.py          what a worker does with a photo
+    caption_detail.py  heat maps and word positions for the page
+    schema.py          the answers, for OpenAPI
+    errors.py          error codes and messages
+    error_responses.py errors as HTTP responses
+    limits.py          what the server accepts
+    page.py            serves the files of the page
+    metrics.py         Prometheus metrics
 
-No address fetches a URL, opens a path that a client names, or keeps a photograph.
+No address fetches a URL, opens a path that a client names, or stores a photo.
 """

@@ -1,8 +1,8 @@
-"""What a worker does: photographs and wishes -> answers that can go out as JSON.
+"""What a worker does: photos and options -> answers as JSON.
 
-`Engine.answers` takes photographs one by one, so that an answer does not depend on whose photograph
-was asked about beside it. It remembers the word scores of the last few photographs by the SHA-256
-sum of their bytes, never a pixel of them, so that moving a slider costs no network run.
+`Engine.answers` processes photos one by one, so that an answer does not depend on the other photos
+of the batch. It keeps the word scores of the last few photos under the SHA-256 sum of their bytes,
+but no pixels, so that moving the slider does not run the network again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from sightwords.language.constraints import split_words, unknown_words_warning
 from sightwords.pipeline import Captioner, Trace, load
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.text.ptb import tokenize
-from sightwords.types import DetectedWord, ImageRef, RegionScores
-from sightwords.web.detail import detail
+from sightwords.types import ImageRef, RegionScores
+from sightwords.web.caption_detail import caption_detail, word_record
+from sightwords.web.errors import INTERNAL, ApiError, api_error, invalid
 from sightwords.web.limits import Limits
-from sightwords.web.problems import BROKEN, Problem, problem_of
 from sightwords.words.noisy_or import pool
 
 log = logging.getLogger(__name__)
 
-MOST_SENTENCES = 20
-"""The longest n-best list that can be asked for."""
+MAX_CANDIDATES = 20
+"""The most candidates that a client can ask for."""
 
 Kind = Literal["caption", "words", "rank", "explain"]
 Document = dict[str, Any]
@@ -46,11 +46,11 @@ Seen = tuple[Image.Image, RegionScores]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One photograph and what is wished of it."""
+    """One photo and what to do with it."""
 
     kind: Kind
     name: str
-    """What messages call the photograph; never a path that is opened."""
+    """Used in messages; never opened as a path."""
     data: bytes
     require: tuple[str, ...] = ()
     forbid: tuple[str, ...] = ()
@@ -58,18 +58,18 @@ class Job:
     n_best: int = 5
     sentences: tuple[str, ...] = ()
     detail: bool = False
-    """Whether to add what the page draws: pieces, offered words, heat maps."""
+    """Whether to add what the page draws: pieces, candidate words, heat maps."""
 
 
 class Engine:
-    """A loaded system that answers jobs."""
+    """A loaded model that answers jobs."""
 
     def __init__(self, captioner: Captioner, dmsm: Dmsm | None, limits: Limits) -> None:
-        """`dmsm` ranks sentences; without it that kind of job is refused."""
+        """`dmsm` ranks sentences; without it jobs of kind `rank` get an error."""
         self.captioner, self.dmsm, self.limits = captioner, dmsm, limits
         self.detector = captioner.detector
         self._spoken = spoken = captioner.generator.model.vocabulary
-        # All photographs of a request have the same wishes, and so do those of a moved slider.
+        # All photos of a request have the same options.
         self._unknown_words_warning = lru_cache(maxsize=64)(
             lambda words: unknown_words_warning(words, spoken)
         )
@@ -83,40 +83,40 @@ class Engine:
         limits: Limits | None = None,
         threads: int | None = 1,
     ) -> Engine:
-        """From a bundle, the default one if none is named."""
-        captioner = load(bundle, threads=threads, n_best=MOST_SENTENCES)
+        """From a bundle; the default one if None."""
+        captioner = load(bundle, threads=threads, n_best=MAX_CANDIDATES)
         with open_bundle(bundle) as opened:
             there = "dmsm" in opened.manifest.parts
             dmsm = Dmsm.load(opened.files / "dmsm", threads=threads) if there else None
         return cls(captioner, dmsm, limits or Limits())
 
-    def answers(self, jobs: Sequence[Job]) -> Iterator[Value | Problem]:
-        """One for each job, in order, each as soon as it is there."""
+    def answers(self, jobs: Sequence[Job]) -> Iterator[Value | ApiError]:
+        """One answer per job, in order."""
         for job in jobs:
-            seen = self._look(job)
-            yield seen if isinstance(seen, Problem) else self._answer(job, *seen)
+            seen = self._scores(job)
+            yield seen if isinstance(seen, ApiError) else self._answer(job, *seen)
 
-    def _look(self, job: Job) -> Seen | Problem:
-        """The upright image with its word scores; the network runs if it is a new one."""
+    def _scores(self, job: Job) -> Seen | ApiError:
+        """The upright image and its word scores, remembered or from the network."""
         image = self._decode(job)
-        if isinstance(image, Problem):
+        if isinstance(image, ApiError):
             return image
         key = hashlib.sha256(job.data).digest()
         try:
             regions = self._remembered.get(key) or self.detector(image)
         except SightwordsError:
             log.exception("the network failed")
-            return BROKEN
+            return INTERNAL
         self._remember(key, regions)
         return image, regions
 
-    def _decode(self, job: Job) -> Image.Image | Problem:
+    def _decode(self, job: Job) -> Image.Image | ApiError:
         try:
-            # The bytes are given, so the name is a name only: nothing is opened.
+            # With data, the name is only a label: nothing is opened.
             limits = ImageLimits(pixels=self.limits.pixels, memory_bytes=self.limits.memory_bytes)
             return decode_apart(ImageRef(job.name, data=job.data), limits=limits)
         except SightwordsError as error:
-            return problem_of(error)
+            return api_error(error)
 
     def _remember(self, key: bytes, regions: RegionScores) -> None:
         self._remembered[key] = regions
@@ -124,7 +124,7 @@ class Engine:
         while len(self._remembered) > self.limits.remembered:
             self._remembered.popitem(last=False)
 
-    def _answer(self, job: Job, image: Image.Image, regions: RegionScores) -> Value | Problem:
+    def _answer(self, job: Job, image: Image.Image, regions: RegionScores) -> Value | ApiError:
         try:
             if job.kind == "words":
                 return self._words(job, regions)
@@ -132,7 +132,7 @@ class Engine:
                 return self._rank(job, regions)
             asked = self.captioner.with_options(
                 require=job.require,
-                # The others are named in the answer: no client's spelling fills the log.
+                # Unknown words are named in the answer; in the log, clients could fill the disk.
                 forbid=[word for word in split_words(job.forbid) if word in self._spoken],
                 min_precision=job.min_precision or 0.0,
             )
@@ -141,13 +141,13 @@ class Engine:
                 return _png(asked.explain(trace))
             return self._caption(job, trace)
         except SightwordsError as error:
-            problem = problem_of(error)
-            if problem is BROKEN:
+            found = api_error(error)
+            if found is INTERNAL:
                 log.exception("could not answer")
-            return problem
-        except Exception:  # a bug of ours must cost one answer, not the worker
+            return found
+        except Exception:  # a bug costs one answer, not the worker
             log.exception("could not answer")
-            return BROKEN
+            return INTERNAL
 
     def _caption(self, job: Job, trace: Trace) -> Document:
         caption = trace.caption
@@ -161,7 +161,7 @@ class Engine:
             "warnings": [idle] if idle else [],
         }
         if job.detail:
-            document["detail"] = detail(trace, self.detector)
+            document["detail"] = caption_detail(trace, self.detector)
         return document
 
     def _words(self, job: Job, regions: RegionScores) -> Document:
@@ -170,19 +170,19 @@ class Engine:
         return {
             "name": job.name,
             "min_precision": found.threshold,
-            "words": [_word(word) for word in found.words],
+            "words": [word_record(word) for word in found.words],
         }
 
-    def _rank(self, job: Job, regions: RegionScores) -> Document | Problem:
+    def _rank(self, job: Job, regions: RegionScores) -> Document | ApiError:
         if self.dmsm is None or regions.features is None:
-            return Problem(404, "no_similarity_model", "this server's bundle has no dmsm/ part")
+            return ApiError(404, "no_similarity_model", "this server's bundle has no dmsm/ part")
         tokens = [tokenize(sentence) for sentence in job.sentences]
         for sentence, words in zip(job.sentences, tokens, strict=True):
             if not words:
-                return Problem(422, "invalid", f"{sentence[:60]!r} has no words; leave it out")
+                return invalid(f"the sentence {sentence[:60]!r} has no words; leave it out").error
         scores = self.dmsm.score(regions.features, tokens)
         shares = self.dmsm.shares(scores)
-        # Of equal scores the earlier sentence comes first.
+        # If scores are equal, the earlier sentence comes first.
         order = sorted(range(len(tokens)), key=lambda i: (-float(scores[i]), i))
         return {
             "name": job.name,
@@ -196,16 +196,6 @@ class Engine:
                 for i in order
             ],
         }
-
-
-def _word(word: DetectedWord) -> Document:
-    box = word.box
-    return {
-        "word": word.word,
-        "prob": round(word.prob, 5),
-        "precision": round(word.precision, 5),
-        "box": None if box is None else [round(v, 4) for v in (box.x0, box.y0, box.x1, box.y1)],
-    }
 
 
 def _png(picture: Image.Image) -> bytes:

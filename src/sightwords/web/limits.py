@@ -1,4 +1,4 @@
-"""What a server accepts, and how much of it at once."""
+"""What the server accepts, and how much of it at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """All of them positive.
+    """All of them are positive.
 
     >>> Limits(queue=0)
     Traceback (most recent call last):
@@ -21,26 +21,26 @@ class Limits:
     """
 
     body_bytes: int = 32 * MEGABYTE
-    """Of one request, all its photographs together."""
+    """Per request: all its photos together."""
     pixels: int = 64_000_000
-    """Of one photograph, read off its header."""
+    """Per photo, read from its header."""
     memory_bytes: int = DEFAULT_LIMITS.memory_bytes
     """For decoding one photo."""
     images: int = 16
-    """In one request."""
+    """Photos per request."""
     sentences: int = 200
-    """To rank in one request."""
+    """Sentences to rank per request."""
     seconds: float = 30.0
     """From the first byte of a request to its answer."""
     queue: int = 64
-    """Photographs that wait; further ones are answered 503."""
+    """Photos that can wait; requests beyond that get 503."""
     held_bytes: int = 256 * MEGABYTE
-    """Of all requests that are being read or wait; further ones are answered 503."""
+    """In memory for all current requests; requests beyond that get 503."""
     batch: int = 4
-    """Photographs that a worker takes at a time, where so many wait."""
+    """The most photos that a worker takes from the queue at a time."""
     remembered: int = 16
-    """Photographs whose word scores (not pixels) a worker keeps, so that other wishes for the same
-    photograph are answered at once."""
+    """A worker keeps the word scores (no pixels) of this many photos, so that the same photo with
+    other options is answered at once."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -1,4 +1,4 @@
-"""Counts for Prometheus, in a registry of its own: two servers in one process do not mix."""
+"""Prometheus metrics, in their own registry, so that two servers in one process stay apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 class Metrics:
-    """What is counted."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -29,22 +29,22 @@ class Metrics:
         )
         self.batches = Histogram(
             "sightwords_batch_photographs",
-            "Photographs that a worker took together",
+            "Photos that a worker took from the queue at a time",
             buckets=SIZES,
             registry=self.registry,
         )
         self._waiting = Gauge(
-            "sightwords_waiting_photographs", "In the queue", registry=self.registry
+            "sightwords_waiting_photographs", "Photos in the queue", registry=self.registry
         )
         self._held = Gauge(
-            "sightwords_held_bytes", "Of bodies that are read or wait", registry=self.registry
+            "sightwords_held_bytes", "Request bodies in memory", registry=self.registry
         )
         self._workers = Gauge(
-            "sightwords_workers", "Worker processes that can make a caption", registry=self.registry
+            "sightwords_workers", "Worker processes that are ready", registry=self.registry
         )
         self.lost_workers = Counter(
             "sightwords_lost_workers",
-            "Worker processes that died or hung and were replaced",
+            "Worker processes that crashed or hung and were replaced",
             registry=self.registry,
         )
         ProcessCollector(registry=self.registry)
@@ -57,11 +57,11 @@ class Metrics:
         held: Callable[[], float],
         workers: Callable[[], float],
     ) -> None:
-        """Where to read those that rise and fall."""
+        """Set where to read the gauges."""
         self._waiting.set_function(waiting)
         self._held.set_function(held)
         self._workers.set_function(workers)
 
     def text(self) -> bytes:
-        """In the format that Prometheus reads."""
+        """In the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -1,6 +1,6 @@
-"""The page's own files: HTML, style, modules and sample photographs out of the package.
+"""Serves the files of the page: HTML, style sheet, scripts and sample photos.
 
-Files are read once, at the start, and found by name in a table: no path is made of a request.
+Files are read once at the start and looked up by name: no path is built from a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from sightwords.samples import SAMPLES, sample_paths
 from sightwords.web.limits import Limits
 from sightwords.words.heatmap import STRENGTH, colour_scale
 
-KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "html": "text/html"}
+MEDIA_TYPES = {
+    "css": "text/css",
+    "js": "text/javascript",
+    "svg": "image/svg+xml",
+    "html": "text/html",
+}
 
 
 def add_page(
@@ -64,7 +69,7 @@ def _static_files() -> dict[str, bytes]:
 
 
 def _file(name: str, data: bytes) -> Response:
-    # Asked for again each time, so that a page never runs with modules of another version.
+    # Never cached, so that a page does not run with scripts of another version.
     headers = {"Cache-Control": "no-cache"}
-    kind = KINDS.get(name.rpartition(".")[2], "application/octet-stream")
+    kind = MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
     return Response(data, media_type=kind, headers=headers)

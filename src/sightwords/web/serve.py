@@ -1,4 +1,4 @@
-"""START HERE: a bundle and limits -> a server that runs until it is told to stop."""
+"""START HERE: builds the application from a bundle and limits, and serves it until stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sightwords.web.engine import Engine
 from sightwords.web.guard import LOOPBACK, Guard
 from sightwords.web.limits import Limits
 from sightwords.web.metrics import Metrics
-from sightwords.web.workers import MakeEngine, Pool
+from sightwords.web.workers import Pool, ProcessWorker, StartWorker
 
 PATHS = (
     "/", "/v1/caption", "/v1/words", "/v1/rank", "/v1/explain", "/healthz", "/metrics",
@@ -24,17 +24,17 @@ PATHS = (
 
 @contextmanager
 def guarded_app(
-    make: MakeEngine,
+    start_worker: StartWorker,
     *,
-    workers: int,
+    workers: int = 1,
     limits: Limits | None = None,
     token: str | None = None,
     hosts: Collection[str] | None = LOOPBACK,
 ) -> Iterator[ASGIApp]:
-    """The whole ASGI application, its workers running."""
+    """The whole ASGI application with running workers."""
     limits, metrics = limits or Limits(), Metrics()
     pool = Pool(
-        make,
+        start_worker,
         workers=workers,
         limits=limits,
         on_batch=metrics.batches.observe,
@@ -58,18 +58,19 @@ def serve(
     hosts: Collection[str] | None = LOOPBACK,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until stopped. `hosts` are the names that the server answers to; None: all.
+    """Serve until stopped. `hosts` are the accepted host names; None: all.
 
-    `on_ready` is called once requests are taken.
+    `on_ready` is called when the server accepts requests.
     """
     chosen = limits or Limits()
     make = partial(Engine.load, bundle, limits=chosen, threads=1)
-    with guarded_app(make, workers=workers, limits=chosen, token=token, hosts=hosts) as app:
+    start = partial(ProcessWorker, make, seconds=chosen.seconds)
+    with guarded_app(start, workers=workers, limits=chosen, token=token, hosts=hosts) as app:
         run_server(
             app,
             host=host,
             port=port,
-            # Beyond the queue a client gets 503 with Retry-After; this is for floods only.
+            # A full queue gives 503 with Retry-After; this limit is for floods only.
             connections=8 * chosen.queue,
             grace_seconds=chosen.seconds,
             on_ready=on_ready,

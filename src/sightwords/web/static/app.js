@@ -1,36 +1,37 @@
-// The page: photographs in, captions with their reasons out. START HERE.
+// START HERE: state and events of the page.
 //
-//   api.js   asks the server      draw.js   the photograph and its heat maps
+//   api.js   requests to the server   draw.js   the photo and its heat maps
 //   view.js  answers as elements
 
 import * as api from "./api.js";
 import { draw, drawScale, shrunk } from "./draw.js";
-import { $, make, showCaption, showRivals, showWords, wordFacts } from "./view.js";
+import { $, make, showCandidates, showCaption, showWords, wordFacts } from "./view.js";
 
 const SLIDER_MS = 150;
-const AT_ONCE = 2;
-const MOST = 100;
+const PARALLEL_REQUESTS = 2;
+const MAX_PHOTOS = 100;
+const HINT = "Select a word to see where it was found.";
 
 const state = { settings: null, photos: [], current: null, word: null, timer: 0, notice: null };
 
-// ---------------------------------------------------------------- wishes
+// ---------------------------------------------------------------- options
 
-function wishes() {
+function options() {
   const words = (id) => [...new Set($(id).value.toLowerCase().split(/[\s,;]+/).filter(Boolean))];
   return { precision: Number($("precision").value), require: words("require"), forbid: words("forbid") };
 }
 
-const keyOf = (wished) => JSON.stringify(wished);
+const keyOf = (chosen) => JSON.stringify(chosen);
 
-// ---------------------------------------------------------------- photographs in
+// ---------------------------------------------------------------- adding photos
 
 async function add(files) {
   if (!files.length) return;
-  state.notice = files.length > MOST
-    ? `The first ${MOST} of ${files.length} photographs were taken; add the others after them, or ` +
+  state.notice = files.length > MAX_PHOTOS
+    ? `The first ${MAX_PHOTOS} of ${files.length} photos were added. Add the others later, or ` +
       "caption whole folders with: sightwords batch"
     : null;
-  const photos = [...files].slice(0, MOST).map(waitingPhoto);
+  const photos = [...files].slice(0, MAX_PHOTOS).map(waitingPhoto);
   state.photos.push(...photos);
   $("strip").hidden = state.photos.length < 2;
   select(photos[0]);
@@ -40,38 +41,38 @@ async function add(files) {
 async function askAll(photos) {
   const waiting = [...photos];
   await Promise.all(
-    Array.from({ length: AT_ONCE }, async () => {
+    Array.from({ length: PARALLEL_REQUESTS }, async () => {
       for (let photo = waiting.shift(); photo; photo = waiting.shift()) await ask(photo);
     }),
   );
 }
 
 function waitingPhoto(file) {
-  return { file, bitmap: null, url: null, prepared: null, name: file.name || "pasted photograph",
+  return { file, bitmap: null, url: null, prepared: null, name: file.name || "pasted photo",
            answer: null, error: null, key: null, asking: false, button: null };
 }
 
 async function prepare(photo) {
-  // A format that this browser cannot show may still be one that the server can read.
+  // The server reads some formats that this browser cannot show.
   photo.bitmap = await shrunk(photo.file).catch(() => null);
   photo.url = photo.bitmap ? URL.createObjectURL(photo.file) : null;
 }
 
 async function ask(photo) {
-  const wished = wishes();
-  if (photo.key === keyOf(wished)) return;
+  const chosen = options();
+  if (photo.key === keyOf(chosen)) return;
   photo.stop?.abort();
   photo.stop = new AbortController();
   const { signal } = photo.stop;
-  photo.key = keyOf(wished);
+  photo.key = keyOf(chosen);
   photo.asking = true;
   showBusy();
   try {
-    // One at a time: a hundred photographs of a telephone, unpacked at once, fill the memory.
+    // One at a time: a hundred decoded phone photos would fill the memory.
     await (photo.prepared ??= prepare(photo));
-    photo.answer = await api.caption(photo.file, wished, signal);
+    photo.answer = await api.caption(photo.file, chosen, signal);
     photo.error = null;
-    photo.answered = wished;
+    photo.answered = chosen;
   } catch (error) {
     if (error.name === "AbortError") return;
     photo.key = null;
@@ -89,7 +90,7 @@ async function ask(photo) {
   if (!photo.error) announce(photo);
 }
 
-// For screen readers: the caption itself is made of buttons, which are no news to them.
+// For screen readers: they do not announce the caption itself, which is made of buttons.
 function announce({ name }) {
   $("announced").textContent =
     [`${name}: ${$("caption").textContent}.`, $("facts").textContent, $("unmet").textContent].join(" ");
@@ -103,12 +104,12 @@ function showBusy() {
   else if (said.startsWith("Captioning ")) $("status").textContent = "";
 }
 
-// ---------------------------------------------------------------- what is shown
+// ---------------------------------------------------------------- display
 
 function select(photo) {
   state.current = photo;
   state.word = null;
-  $("status").textContent = $("announced").textContent = ""; // of another photograph
+  $("status").textContent = $("announced").textContent = "";
   showStrip();
   photo.button.scrollIntoView({ block: "nearest", inline: "nearest" });
   showBusy();
@@ -129,14 +130,14 @@ function fail(message) {
 function show() {
   const { answer, error, answered } = state.current;
   fail(error ?? state.notice);
-  // Beside a refused wish the last caption stays; a photograph that was never read has none.
+  // If options are refused, the last caption stays; an unreadable photo has none.
   $("result").hidden = !answer;
   if (!answer) return;
   const names = new Set([...answer.detail.words, ...answer.detail.pieces].map((one) => one.word));
   if (!names.has(state.word)) state.word = null;
   showCaption(answer, state.word, choose);
   showWords(answer, answered.precision, state.word, choose);
-  showRivals(answer);
+  showCandidates(answer);
   showWord();
 }
 
@@ -148,12 +149,12 @@ function showWord() {
   $("word-facts").textContent = wordFacts(state.word, word, answer.detail.shown_precision);
   const mapped = Boolean(word?.map);
   $("scale").hidden = !mapped;
-  $("peak").textContent = mapped ? `${word.peak.toPrecision(2)} in its best region` : "";
+  $("peak").textContent = mapped ? word.peak.toPrecision(2) : "";
   $("map-of").textContent = mapped
-    ? `Where “${word.word}” was found: light is strong. Press the word again for the photograph.`
-    : "The photograph. Press a word to see where it was found.";
+    ? `Heat map of “${word.word}”: bright regions match best. Select the word again to hide it.`
+    : HINT;
   if (!bitmap)
-    $("map-of").textContent += " This browser cannot show files of its kind: the figure to download can.";
+    $("map-of").textContent += " This browser cannot show files of this type, but you can download the figure.";
   $("canvas").setAttribute("aria-label", mapped
     ? `Heat map of “${word.word}” over ${name}${place(word.box)}`
     : `${name}: ${answer.caption}`);
@@ -170,7 +171,7 @@ function place(box) {
 
 function showStrip() {
   for (const photo of state.photos) {
-    // The button stays the same one, or whoever is on it with the keyboard would lose their place.
+    // Reuse the button, so that it keeps the keyboard focus.
     if (!photo.button) {
       const shown = { type: "button", title: photo.name, onclick: () => select(photo) };
       photo.button = make("button", shown);
@@ -194,7 +195,7 @@ function showStrip() {
   }
 }
 
-// ---------------------------------------------------------------- what is taken away
+// ---------------------------------------------------------------- copy and download
 
 async function copy() {
   const text = state.current.answer.caption;
@@ -203,7 +204,7 @@ async function copy() {
     await navigator.clipboard.writeText(sentence);
     $("status").textContent = `Copied: ${sentence}`;
   } catch {
-    $("status").textContent = `Your browser does not let this page copy. The text: ${sentence}`;
+    $("status").textContent = `The browser did not allow copying. The caption: ${sentence}`;
   }
 }
 
@@ -214,7 +215,7 @@ function download(blob, name) {
 }
 
 function stem() {
-  return state.current.name.replace(/\.[^.]*$/, "") || "photograph";
+  return state.current.name.replace(/\.[^.]*$/, "") || "photo";
 }
 
 function downloadJson() {
@@ -252,14 +253,14 @@ function listen() {
     clearTimeout(state.timer);
     state.timer = setTimeout(again, SLIDER_MS);
   });
-  $("wishes").addEventListener("submit", (event) => {
+  $("options").addEventListener("submit", (event) => {
     event.preventDefault();
     again();
   });
-  $("wishes").addEventListener("change", again);
-  $("wishes").addEventListener("reset", () => {
+  $("options").addEventListener("change", again);
+  $("options").addEventListener("reset", () => {
     $("precision-value").textContent = "0.00";
-    setTimeout(again); // after the fields are empty
+    setTimeout(again); // after the fields are reset
   });
   $("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -278,7 +279,7 @@ function listen() {
   });
   for (const kind of ["dragover", "dragleave", "drop"])
     document.addEventListener(kind, (event) => {
-      event.preventDefault(); // a miss must not make the browser leave the page
+      event.preventDefault(); // the browser must not open a file dropped beside the box
       $("drop").classList.toggle("over", kind === "dragover");
       if (kind === "drop") add(event.dataTransfer.files);
     });

@@ -1,4 +1,4 @@
-// The photograph on its canvas, in grey under a word's heat map where a word is chosen.
+// Draws the photo, or the heat map of a word over the photo in grey.
 
 const LONGER_SIDE_PX = 1024;
 
@@ -7,7 +7,7 @@ export function draw(canvas, photo, word, settings) {
   canvas.width = width;
   canvas.height = height;
   const pen = canvas.getContext("2d");
-  // White shows through, as in what the server looks at; grey is a format this browser cannot show.
+  // Transparent photos get a white background, as on the server. Grey: this browser cannot show it.
   pen.fillStyle = photo.bitmap ? "#fff" : "#888";
   pen.fillRect(0, 0, width, height);
   if (photo.bitmap) pen.drawImage(photo.bitmap, 0, 0, width, height);
@@ -23,7 +23,7 @@ export function draw(canvas, photo, word, settings) {
   if (word.box) outline(pen, word.box, width, height);
 }
 
-// A photograph as large as it is drawn, no larger: that of a telephone takes 50 MB unpacked.
+// Decoded at the size it is drawn: a phone photo at full size takes 50 MB.
 export async function shrunk(file) {
   const whole = await createImageBitmap(file, { imageOrientation: "from-image" });
   if (Math.max(whole.width, whole.height) <= LONGER_SIDE_PX) return whole;
@@ -61,7 +61,7 @@ function heat(base64, [width, height], colours) {
 }
 
 function outline(pen, [x0, y0, x1, y1], width, height) {
-  // White inside black: seen on every ground.
+  // White inside black: visible on any background.
   for (const [line, colour] of [[6, "black"], [2.5, "white"]]) {
     pen.lineWidth = line;
     pen.strokeStyle = colour;

@@ -1,4 +1,4 @@
-// Answers as elements of the page. Text from outside only ever becomes text nodes.
+// Shows answers as elements of the page. Text from outside only becomes text nodes.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -38,17 +38,17 @@ export function showCaption(answer, chosen, choose) {
   $("facts").textContent =
     answer.confidence === null
       ? ""
-      : `Confidence ${percent(answer.confidence)}: the chance that this is a good caption.`;
-  const unmet = answer.unmet.length ? [`no sentence could take in: ${answer.unmet.join(", ")}`] : [];
-  const doubts = [...unmet, ...answer.warnings].map((said) => `${capital(said)}.`);
-  $("unmet").hidden = doubts.length === 0;
-  $("unmet").textContent = doubts.join(" ");
+      : `Confidence: ${percent(answer.confidence)} (estimated chance that the caption is good)`;
+  const unmet = answer.unmet.length ? [`no caption with these required words was found: ${answer.unmet.join(", ")}`] : [];
+  const warnings = [...unmet, ...answer.warnings].map((text) => `${capital(text)}.`);
+  $("unmet").hidden = warnings.length === 0;
+  $("unmet").textContent = warnings.join(" ");
 }
 
 export function wordFacts(name, word, shown) {
   if (!name) return "";
-  if (!word) return `“${name}” is the language model's word: the detector does not know it.`;
-  const doubt = word.precision < shown ? ", too uncertain to call detected" : "";
+  if (!word) return `“${name}” comes from the language model; the detector does not know this word.`;
+  const doubt = word.precision < shown ? " (uncertain)" : "";
   return `“${name}”: probability ${two(word.prob)}, precision ${two(word.precision)}${doubt}.`;
 }
 
@@ -57,13 +57,13 @@ export function showWords(answer, precision, chosen, choose) {
   const rest = answer.detail.words.filter((w) => !said.has(w.word) && w.precision >= precision);
   const shown = answer.detail.shown_precision;
   const lists = { unused: rest.filter((w) => w.precision >= shown),
-                  doubtful: rest.filter((w) => w.precision < shown) };
+                  uncertain: rest.filter((w) => w.precision < shown) };
   for (const [id, words] of Object.entries(lists)) {
     const chips = words.map((word) => make("li", {}, chip(word, chosen, choose)));
     $(id).replaceChildren(...(chips.length ? chips : [make("li", { class: "none" }, "none")]));
   }
-  $("doubtful-count").textContent = lists.doubtful.length;
-  $("doubtful-box").hidden = lists.doubtful.length === 0;
+  $("uncertain-count").textContent = lists.uncertain.length;
+  $("uncertain-box").hidden = lists.uncertain.length === 0;
 }
 
 function chip(word, chosen, choose) {
@@ -83,9 +83,9 @@ function chip(word, chosen, choose) {
   );
 }
 
-export function showRivals(answer) {
+export function showCandidates(answer) {
   const best = answer.n_best[0];
-  $("rivals").replaceChildren(
+  $("candidates").replaceChildren(
     ...answer.n_best.map((sentence) =>
       make(
         "li",
@@ -128,10 +128,10 @@ function breakdown(sentence, best, weights) {
   const table = make(
     "table",
     {},
-    make("caption", { class: "unseen" }, `What the score of “${sentence.caption}” is made of`),
+    make("caption", { class: "unseen" }, `Features of “${sentence.caption}”`),
     make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, ...rows),
     make("tfoot", {}, make("tr", {}, ...foot)),
   );
-  return make("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Score" }, table);
+  return make("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Features" }, table);
 }

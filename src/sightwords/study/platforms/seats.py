@@ -1,9 +1,9 @@
-"""Out to other platforms and back: seats with opaque keys out, (key, judge, choice) records in.
+"""Seats for judges of other platforms, and the way back for their answers.
 
-A seat is one judge's sitting, made in advance: its pairs are kept for it, its order is drawn, and
-all that leaves is a random key beside the captions as they are to be shown. Who sat there is known
-when the answers return: each showing then moves to the judge whom the platform names. A judge who
-met the same pair in two seats counts once.
+A seat is a sitting that is drawn in advance: its pairs are reserved and their order is fixed.
+Exported files hold only random keys and the captions in the order to show. When the answers come
+back, each showing moves to the judge that the platform names. If a judge got the same pair in two
+seats, only one vote counts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sightwords.study.schema import showing as showings
 from sightwords.study.store import Store
 
 SEAT = "seat"
-"""Name of a judge who is not known yet; no platform's names are without a colon."""
+"""The name of a judge who is not known yet; names from platforms contain a colon."""
 
 VALID_DAYS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One answer that came back."""
+    """One answer to an exported showing."""
 
     where: str
     """File and row, for messages."""
@@ -45,37 +45,38 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ImageVote:
-    """One answer about an image, from the system's side, in a file that knows nothing of keys."""
+    """One answer about an image, from a file without keys."""
 
     where: str
     image: str
     judge: str
     answer: str
+    """`better`, `same` or `worse`, from the view of the system under test."""
 
 
 @dataclass(slots=True)
 class Imported:
-    """What became of the records of a file."""
+    """What happened to the records of a file."""
 
     written: int = 0
     repeated: int = 0
-    """In the study already, and equal."""
+    """Already in the study with the same answer."""
     conflicting: int = 0
-    """In the study already with another answer, which stays."""
+    """Already in the study with another answer, which is kept."""
     same_judge: int = 0
-    """The judge had met this pair in another seat."""
+    """The judge already had this pair in another seat."""
     surplus: int = 0
-    """Written but not counted: the pair has all its votes, or the judge is excluded."""
+    """Stored but not counted: the pair is full, or the judge is excluded."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Left out by the reader of the file, by reason."""
+    """Skipped by the reader of the file, by reason."""
 
 
 def make_seats(store: Store, *, now: float, valid_days: float = VALID_DAYS) -> list[list[Showing]]:
-    """Seats for every place still open, check cases mixed in; each is kept for `valid_days`."""
+    """Seats for all missing judges, with check cases; reserved for `valid_days`."""
     design = store.design
     expires = now + valid_days * 86400
     with store.write() as connection:
-        wanted = judging.open_places(connection, design, now=now)
+        wanted = judging.missing_judges(connection, design, now=now)
         return [
             _fill_seat(connection, design, chosen, expires=expires)
             for chosen in _share_out(wanted, design)
@@ -83,16 +84,17 @@ def make_seats(store: Store, *, now: float, valid_days: float = VALID_DAYS) -> l
 
 
 def give_back(store: Store, seats: Sequence[Sequence[Showing]]) -> None:
-    """Open the places of seats that never left the house."""
+    """Free the slots of seats that were not exported after all."""
     with store.write() as connection:
         ids = [showing.id for seat in seats for showing in seat]
         connection.execute(sa.update(showings).where(showings.c.id.in_(ids)).values(slot=None))
 
 
 def _share_out(wanted: list[int], design: Design) -> list[list[int]]:
-    """Places -> sittings of different pairs, as full as can be.
+    """Split pairs into sittings of different pairs, as full as possible.
 
-    The pairs that lack most come first and go round the sittings, so none meets a pair twice.
+    Pairs that need most judges are dealt out first, round the sittings, so that no sitting gets a
+    pair twice.
     """
     if not wanted:
         return []
@@ -131,7 +133,7 @@ def _fill_seat(
 
 
 def import_records(store: Store, records: Iterable[Record], *, now: float) -> Imported:
-    """Take answers back by their keys; all of a file or, at an error, none."""
+    """Import answers by their keys; on an error, none of them."""
     done = Imported()
     with store.write() as connection:
         for record in records:
@@ -140,24 +142,20 @@ def import_records(store: Store, records: Iterable[Record], *, now: float) -> Im
             ).one_or_none()
             if row is None:
                 raise StudyError(
-                    f"{record.where}: key {record.key!r} is not of this study; give the study "
-                    "that the export was made from with --study"
+                    f"{record.where}: key {record.key!r} is not in this study; with --study, give "
+                    "the study of the export"
                 )
-            if row.choice is not None:
-                same = row.choice == record.choice
-                done.repeated += same
-                done.conflicting += not same
-                continue
-            judge = _judge_named(connection, record.judge)
-            if row.judge_id != judge.id and not _move(connection, row.id, row.pair_id, judge):
-                done.same_judge += 1
-                continue
-            _vote(connection, judge, row.id, record.choice, where=record.where, now=now, done=done)
+            if _is_new(row, record.choice, done):
+                judge = _judge_named(connection, record.judge)
+                if row.judge_id == judge.id or _move(connection, row.id, row.pair_id, judge):
+                    _vote(connection, judge, row.id, record.choice, record.where, now, done)
+                else:
+                    done.same_judge += 1
     return done
 
 
 def import_votes(store: Store, votes: Iterable[ImageVote], *, now: float) -> Imported:
-    """Take in answers that name image and judge: one pair an image, order unknown."""
+    """Import answers that name image and judge; on an error, none of them."""
     done = Imported()
     with store.write() as connection:
         rows = connection.execute(sa.select(pairs.c.id, pairs.c.image).where(~pairs.c.is_check))
@@ -173,21 +171,25 @@ def import_votes(store: Store, votes: Iterable[ImageVote], *, now: float) -> Imp
                 choice = choice_of(vote.answer, system_first=row.system_first)
             except StudyError as error:
                 raise StudyError(f"{vote.where}: {error}") from None
-            if row.choice is not None:
-                same = row.choice == choice
-                done.repeated += same
-                done.conflicting += not same
-                continue
-            _vote(connection, judge, row.id, choice, where=vote.where, now=now, done=done)
+            if _is_new(row, choice, done):
+                _vote(connection, judge, row.id, choice, vote.where, now, done)
     return done
 
 
-def _vote(
+def _is_new(row: sa.Row[tuple[object, ...]], choice: str, done: Imported) -> bool:
+    """Whether a showing has no vote yet; counts those that have one."""
+    if row.choice is None:
+        return True
+    done.repeated += row.choice == choice
+    done.conflicting += row.choice != choice
+    return False
+
+
+def _vote(  # noqa: PLR0917
     connection: Connection,
     judge: Judge,
     showing_id: int,
     choice: str,
-    *,
     where: str,
     now: float,
     done: Imported,
@@ -214,7 +216,7 @@ def _showing_of(
 
 
 def _judge_named(connection: Connection, name: str) -> Judge:
-    """The judge of that name, made when first met."""
+    """The judge with this name; added if new."""
     row = connection.execute(
         sa.select(judges).where(judges.c.name == name).order_by(judges.c.id).limit(1)
     ).one_or_none()
@@ -224,7 +226,7 @@ def _judge_named(connection: Connection, name: str) -> Judge:
 
 
 def _move(connection: Connection, showing_id: int, pair_id: int, judge: Judge) -> bool:
-    """Hand a seat's showing to the judge who answered it, unless that judge has met its pair."""
+    """Move a showing to the judge who answered it; False if that judge already had its pair."""
     met = connection.execute(
         sa.select(showings.c.id).where(
             showings.c.judge_id == judge.id, showings.c.pair_id == pair_id

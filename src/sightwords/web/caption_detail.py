@@ -1,7 +1,7 @@
-"""What the page draws of one caption: its pieces, every offered word, and their heat maps.
+"""What the page draws for one caption: its pieces, its candidate words, and their heat maps.
 
-A map is spread over the photograph here, by the same code as the figures of `--explain`, on a
-raster of at most 48 pixels a side; the page only colours and enlarges it.
+The heat maps come from the same code as the figures of `--explain`, at most 48 pixels wide and
+high; the page colours and enlarges them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sightwords.words.maps import word_maps
 MAP_SIDE_PX = 48
 
 
-def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
-    """All that is drawn of one caption."""
+def caption_detail(trace: Trace, detector: Detector) -> dict[str, Any]:
+    """The JSON of `detail=true`."""
     closed = detector.vocabulary.closed_class
     content = content_words(trace.caption, closed_class=closed)
     words = _every_word(trace, detector, content)
@@ -33,14 +33,16 @@ def detail(trace: Trace, detector: Detector) -> dict[str, Any]:
     return {
         "size_px": list(trace.image.size),
         "pieces": _pieces(trace, set(content)),
-        "words": [_document(word, trace.regions, indices[word.word], size) for word in words],
+        "words": [
+            {**word_record(word), **_map(trace.regions, indices[word.word], size)} for word in words
+        ],
         "map_size_px": list(size),
         "shown_precision": round(trace.words.threshold, 5),
     }
 
 
 def _every_word(trace: Trace, detector: Detector, content: list[str]) -> list[DetectedWord]:
-    """Words that were offered, and those of the caption that the detector knows."""
+    """Words offered to the language model, and other known words of the caption."""
     offered = {word.word: word for word in trace.words.words}
     indices = {word: i for i, word in enumerate(detector.vocabulary.words)}
     others = [indices[word] for word in content if word in indices and word not in offered]
@@ -48,31 +50,29 @@ def _every_word(trace: Trace, detector: Detector, content: list[str]) -> list[De
 
 
 def _pieces(trace: Trace, content: set[str]) -> list[dict[str, Any]]:
-    """The sentence in parts that make its text when joined; content words name themselves."""
+    """The parts of the caption's text; those that are content words have `word`."""
     tokens, said = trace.caption.n_best[0].hypothesis.tokens, trace.caption.text
     pieces, before = [], 0
     for count, token in enumerate(tokens, start=1):
-        end = len(sentence_text(tokens[:count]))  # as long as what is said, capitals aside
+        end = len(sentence_text(tokens[:count]))  # as in the text, capitals aside
         pieces.append({"text": said[before:end], "word": token if token in content else None})
         before = end
     return pieces
 
 
-def _document(
-    word: DetectedWord, regions: RegionScores, place: int, size: tuple[int, int]
-) -> dict[str, Any]:
+def word_record(word: DetectedWord) -> dict[str, Any]:
+    """A detected word as JSON."""
     box = word.box
     return {
         "word": word.word,
         "prob": round(word.prob, 5),
         "precision": round(word.precision, 5),
         "box": None if box is None else [round(v, 4) for v in (box.x0, box.y0, box.x1, box.y1)],
-        **_map(regions, place, size),
     }
 
 
 def _map(regions: RegionScores, place: int, size: tuple[int, int]) -> dict[str, Any]:
-    """Rows of bytes in base64, 255 at the map's own peak; `peak` is its best region's value."""
+    """Rows of bytes in base64, 255 at the peak; `peak` is the probability of the best region."""
     if regions.corners is None:
         return {"map": None, "peak": None}
     found = word_maps(regions, [place])

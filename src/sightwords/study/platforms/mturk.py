@@ -1,8 +1,8 @@
-"""Mechanical Turk: a project's HTML form with its CSV, the same as HTMLQuestion files, and back.
+"""Mechanical Turk: writes HTML forms with CSV files and HTMLQuestion files, reads the results.
 
-One HIT is one seat, for one assignment, so that every judge has an order of their own. The files
-hold random keys beside the captions: nothing in them says whose caption is whose, nor which are
-check cases. Photographs are named by chance and must be put where `image_base_url` says.
+One HIT is one seat with one assignment, so that every judge has a different order. The files hold
+captions and random keys; nothing shows which system wrote a caption or which pairs are check cases.
+The photos have random names and must be served at `image_base_url`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sightwords.evaluate.grid import csv_text
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
 from sightwords.strict_json import loads
-from sightwords.study.exchange import Imported, Record
 from sightwords.study.model import CHOICES, Showing
+from sightwords.study.platforms.seats import Imported, Record
 
 QUESTION_SCHEMA = (
     "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2011-11-11/HTMLQuestion.xsd"
@@ -35,7 +35,7 @@ ANSWERS_SCHEMA = (
 def write_turk(
     folder: Path, seats: Sequence[Sequence[Showing]], photo_urls: Sequence[Sequence[str]]
 ) -> list[Path]:
-    """Write layout-N.html with input-N.csv for seats of N pairs, and hits/*.xml for the API."""
+    """Write layout-N.html and input-N.csv for seats of N pairs, and hits/*.xml for the API."""
     written = []
     for size in sorted({len(seat) for seat in seats}):
         chosen = [n for n, seat in enumerate(seats) if len(seat) == size]
@@ -52,7 +52,7 @@ def write_turk(
 
 
 def form_html(size: int) -> str:
-    """The form of one HIT with `${name}` where Mechanical Turk puts a column of the CSV."""
+    """The form of one HIT; Mechanical Turk replaces `${name}` by the CSV column of that name."""
     items = "\n".join(_item_html(n) for n in range(1, size + 1))
     return _FORM.format(items=items)
 
@@ -67,9 +67,9 @@ def question_xml(html: str) -> str:
 
 
 def read_turk(path: str | Path, done: Imported) -> Iterator[Record]:
-    """Answers from a batch results CSV, or from JSONL of assignments as the API gives them.
+    """Answers from the results CSV of a batch, or from JSONL of assignments from the API.
 
-    Rejected assignments and unanswered questions are left out and counted in `done`.
+    Rejected assignments and unanswered questions are counted in `done.skipped`.
     """
     text = read_text(path)
     if text.lstrip().startswith("{"):
@@ -80,7 +80,7 @@ def read_turk(path: str | Path, done: Imported) -> Iterator[Record]:
     if not {"WorkerId", "Input.key_1"} <= names:
         raise StudyError(
             f"{path}: no columns WorkerId and Input.key_1; expected the results CSV of a batch "
-            "made from this study's export"
+            "from an export of this study"
         )
     for number, row in enumerate(rows, start=2):
         where = f"{path}, line {number}"
@@ -99,7 +99,7 @@ def _records(
     keys: dict[str, str], answers: dict[str, str], worker: str, where: str, done: Imported
 ) -> Iterator[Record]:
     if not worker:
-        raise StudyError(f"{where}: no WorkerId; judges cannot be told apart without it")
+        raise StudyError(f"{where}: no WorkerId, which tells judges apart")
     for name, key in keys.items():
         choice = answers.get(name, "")
         if choice:
@@ -109,7 +109,7 @@ def _records(
 
 
 def _answers_of_row(row: dict[str, str], where: str) -> dict[str, str]:
-    """`choice_N` -> choice, from columns, or from the JSON that forms of crowd elements give."""
+    """`choice_N` -> choice, from columns, or from the JSON of forms with crowd elements."""
     packed = row.get("Answer.taskAnswers")
     if not packed:
         return {n.removeprefix("Answer."): v for n, v in row.items() if n.startswith("Answer.")}
@@ -120,7 +120,7 @@ def _answers_of_row(row: dict[str, str], where: str) -> dict[str, str]:
             for name, value in content.items()
         }
     except (ValueError, TypeError, AttributeError, StopIteration) as error:
-        raise StudyError(f"{where}: Answer.taskAnswers cannot be read ({error!r})") from error
+        raise StudyError(f"{where}: cannot read Answer.taskAnswers ({error!r})") from error
 
 
 def _api_records(text: str, path: str, done: Imported) -> Iterator[Record]:
@@ -135,7 +135,7 @@ def _api_records(text: str, path: str, done: Imported) -> Iterator[Record]:
         except (ValueError, KeyError, TypeError, ElementTree.ParseError) as error:
             raise StudyError(
                 f"{where}: not an assignment ({error!r}); expected an object with WorkerId and "
-                "Answer, as list_assignments_for_hit gives it, one a line"
+                "Answer on each line, as from list_assignments_for_hit"
             ) from error
         if assignment.get("AssignmentStatus") == "Rejected":
             done.skipped["rejected assignment"] += 1
@@ -155,7 +155,7 @@ def _api_records(text: str, path: str, done: Imported) -> Iterator[Record]:
 
 
 def _row(seat: Sequence[Showing], urls: Sequence[str]) -> dict[str, str]:
-    """One line of the CSV; Mechanical Turk pastes values into HTML as they are, so escaped."""
+    """One row of the CSV, escaped because Mechanical Turk pastes values into HTML as they are."""
     row: dict[str, str] = {}
     for n, (showing, url) in enumerate(zip(seat, urls, strict=True), start=1):
         row[f"key_{n}"] = showing.key
@@ -170,14 +170,14 @@ def _filled(html: str, row: dict[str, str]) -> str:
 
 
 def _item_html(n: int) -> str:
-    texts = (f"${{first_{n}}}", "Both are equally good, or equally bad", f"${{second_{n}}}")
+    texts = (f"${{first_{n}}}", "Equally good or equally bad", f"${{second_{n}}}")
     answers = "\n".join(
         f'<label><input type="radio" name="choice_{n}" value="{choice}" required> {text}</label>'
         for choice, text in zip(CHOICES, texts, strict=True)
     )
     return (
-        f"<fieldset>\n<legend>{n}. Which caption describes the photograph better?</legend>\n"
-        f'<img src="${{image_{n}}}" alt="The photograph to judge">\n'
+        f"<fieldset>\n<legend>{n}. Which caption describes the photo better?</legend>\n"
+        f'<img src="${{image_{n}}}" alt="Photo">\n'
         f'<input type="hidden" name="key_{n}" value="${{key_{n}}}">\n{answers}\n</fieldset>'
     )
 
@@ -185,7 +185,7 @@ def _item_html(n: int) -> str:
 _FORM = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Compare captions of photographs</title>
+<title>Compare captions of photos</title>
 <script src="https://s3.amazonaws.com/mturk-public/externalHIT_v1.js"></script>
 <style>
 body {{ font: 1rem/1.5 sans-serif; max-width: 46rem; margin: 1rem auto; padding: 0 1rem; }}
@@ -193,8 +193,8 @@ fieldset {{ margin: 0 0 1.5rem; border: 1px solid #999; border-radius: .5rem; }}
 img {{ display: block; max-width: 100%; max-height: 24rem; margin: .5rem auto; }}
 label {{ display: block; padding: .5rem; }}
 </style></head><body>
-<p>For each photograph, choose the caption that describes it better, or say that both are the
-same. Some answers are known and will be checked.</p>
+<p>For each photo, select the caption that describes it better, or select that both are equally good
+or bad. Some answers are known and will be checked.</p>
 <form name="mturk_form" method="post" id="mturk_form" action="https://www.mturk.com/mturk/externalSubmit">
 <input type="hidden" value="" name="assignmentId" id="assignmentId">
 {items}

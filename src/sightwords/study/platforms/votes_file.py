@@ -1,4 +1,4 @@
-"""Votes cast elsewhere: CSV or JSONL with image, judge and answer (better, same, worse)."""
+"""Votes collected elsewhere: CSV or JSONL with image, judge and answer (better, same, worse)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sightwords.corpus.ids import canonical_id
 from sightwords.errors import StudyError
 from sightwords.evaluate.results import read_text
 from sightwords.strict_json import loads, reason_of
-from sightwords.study.exchange import ImageVote
 from sightwords.study.model import ANSWERS
+from sightwords.study.platforms.seats import ImageVote
 
 FIELDS = ("image", "judge", "answer")
 
 
 def read_votes(path: str | Path) -> Iterator[ImageVote]:
-    """One vote a row; the answer is from the side of the study's system."""
+    """One vote per row; the answer is from the view of the system under test."""
     text = read_text(path)
     rows = _json_rows(text, path) if text.lstrip().startswith("{") else _csv_rows(text, path)
     for where, row in rows:
@@ -52,4 +52,4 @@ def _csv_rows(text: str, path: str | Path) -> Iterator[tuple[str, Mapping[str, o
         for number, row in enumerate(csv.DictReader(io.StringIO(text, newline="")), start=2):
             yield f"{path}, line {number}", row
     except csv.Error as error:
-        raise StudyError(f"{path}: is not CSV ({error})") from error
+        raise StudyError(f"{path}: invalid CSV ({error})") from error

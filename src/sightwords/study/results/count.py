@@ -1,4 +1,4 @@
-"""A study's votes -> its results: the paper's columns, who was left out, how far judges agree."""
+"""Counts the votes of a study: shares, excluded judges, agreement."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from sightwords._version import __version__
 from sightwords.errors import StudyError
 from sightwords.metrics.significance import RESAMPLES
 from sightwords.study.model import ANSWERS, Ballot, Design, JudgedPair, Pair
-from sightwords.study.schema import showing as showings
-from sightwords.study.statistics import (
+from sightwords.study.results.statistics import (
     JudgeAgreement,
     Shares,
     fleiss_kappa,
     judge_agreement,
     shares,
 )
+from sightwords.study.schema import showing as showings
 from sightwords.study.store import Store, read_ballots, read_judges, read_pairs
 
 
 @dataclass(frozen=True, slots=True)
 class StudyResults:
-    """All that `sightwords study results` prints."""
+    """Everything that `sightwords study results` prints."""
 
     design: Design
     shares: Shares | None
-    """None as long as no pair has enough votes: the columns stay open."""
+    """None while no pair has enough votes."""
     judged: tuple[JudgedPair, ...] = field(repr=False)
     """The pairs that count, with their votes."""
     votes_per_pair: int
-    """How many votes a pair needed to count."""
+    """How many votes a pair needs to count."""
     kappa: float | None
     agreement: tuple[JudgeAgreement, ...]
     names: dict[int, str]
-    """By number, of the judges whom a platform names."""
+    """Names of judges from platforms, by number."""
     judges: int
-    """Who voted and were kept."""
+    """Judges who voted and are not excluded."""
     excluded: dict[str, int]
-    """Judges left out, by reason."""
+    """Number of excluded judges, by reason."""
     unfinished_pairs: int
     surplus_votes: int
-    """Kept but not counted: of judges left out, or beyond what a pair needs."""
+    """Stored but not counted: votes of excluded judges, or for full pairs."""
     signature: str
 
 
@@ -56,8 +56,8 @@ def study_results(
     needed = votes_per_pair if votes_per_pair is not None else design.judges_per_pair
     if not 1 <= needed <= design.judges_per_pair:
         raise StudyError(
-            f"{needed} votes a pair asked for; this study has {design.judges_per_pair} judges a "
-            "pair, so give 1 to that many"
+            f"--votes is {needed}; this study has {design.judges_per_pair} judges per pair, so "
+            "expected 1 to that"
         )
     with store.read() as connection:
         pairs, ballots = read_pairs(connection), read_ballots(connection)
@@ -93,7 +93,7 @@ def study_results(
 def count_votes(
     pairs: dict[int, Pair], ballots: list[Ballot], *, needed: int
 ) -> dict[int, JudgedPair]:
-    """Votes by pair, for the pairs with enough of them, in the order of their numbers."""
+    """The pairs with enough votes, by number."""
     votes: dict[int, Counter[str]] = defaultdict(Counter)
     for ballot in ballots:
         votes[ballot.pair][ballot.answer] += 1
@@ -106,7 +106,7 @@ def count_votes(
 
 
 def signature(design: Design, *, pairs: int, needed: int, seed: int, resamples: int) -> str:
-    """What makes the figures reproducible; quote it with them.
+    """Everything needed to reproduce the figures; quote it with them.
 
     >>> signature(Design("ours"), pairs=9, needed=5, seed=0, resamples=1000).partition("|v:")[0]
     'study|origin:human|system:ours|against:human|pairs:9|judges-a-pair:5|votes-needed:5|\

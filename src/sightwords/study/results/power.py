@@ -1,9 +1,9 @@
-"""Planning: how many pairs and judges show a difference of d points.
+"""Plans a study: how many pairs and judges are needed to show a difference of d points.
 
-Model: each pair has its own chances of better, same and worse, drawn from a Dirichlet whose
-spread gives Fleiss' kappa (its concentration is 1/kappa - 1); judges vote independently by them.
-The outcome of n judges is then known exactly, by going through all (better, same, worse) counts.
-The shares asked for are majority shares of five judges, as results tables print them.
+Model: each pair has its own probabilities of better, same and worse, from a Dirichlet distribution
+with concentration 1/kappa - 1, which gives Fleiss' kappa. Judges vote independently. The outcome
+of n judges is computed exactly, over all (better, same, worse) counts. Given shares are majority
+shares of five judges, as in the tables of results.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import StudyError
-from sightwords.study.statistics import majority
+from sightwords.evaluate.grid import Grid
+from sightwords.study.results.statistics import majority
 
 FloatArray = npt.NDArray[np.float64]
 
 REFERENCE_JUDGES = 5
 PAPER_SHARES = (0.078, 0.262, 0.66)
-"""Better, same, worse of the paper's best system against people (Table 4)."""
+"""Better, same, worse of the best system of the paper against people (Table 4)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one number of judges a pair asks for."""
+    """The size of a study for one number of judges per pair."""
 
     judges_per_pair: int
     difference: float
-    """Expected in the majority outcome of this many judges, as a fraction."""
+    """The expected difference in the majority outcome of this many judges, as a fraction."""
     pairs: int
-    """Of each study: two systems need this many each, head to head needs it once."""
+    """Per study: two systems need one study each, head to head needs one in all."""
     votes: int
     """In all."""
     judges: int
-    """In all, when nobody is excluded."""
+    """In all, if nobody is excluded."""
 
 
 def plan(
@@ -54,9 +55,9 @@ def plan(
 ) -> Plan:
     """The smallest study whose two-sided test at `alpha` finds `difference` with this power.
 
-    Two systems, each against people, on images of their own: the difference is that of their
-    same-or-better shares, the first system having `shares`. Head to head: one system against the
-    other, `shares` counts for its share of same; the difference is better minus worse.
+    Two systems, each against people on different images: the difference is that of their
+    same-or-better shares, and the first system has `shares`. Head to head, one system against the
+    other: the difference is better minus worse, and only the "same" share of `shares` is used.
 
     >>> plan(0.05, judges_per_pair=5).pairs > plan(0.1, judges_per_pair=5).pairs
     True
@@ -68,7 +69,7 @@ def plan(
     moments = [_moments(mean, value, judges_per_pair, kappa) for mean in means]
     (base, base_variance), (found, variance) = moments
     if head_to_head:
-        base, base_variance = 0.0, 0.0  # the other side is a fixed zero, not a second study
+        base, base_variance = 0.0, 0.0  # compared with zero, not with a second study
     normal = NormalDist()
     quantiles = normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(power)
     pairs = math.ceil(quantiles**2 * (base_variance + variance) / (found - base) ** 2)
@@ -76,8 +77,42 @@ def plan(
     return Plan(judges_per_pair, found - base, pairs, votes, math.ceil(votes / pairs_per_judge))
 
 
+def power_grid(
+    difference: float,
+    *,
+    judges: Sequence[int],
+    shares: Sequence[float] = PAPER_SHARES,
+    kappa: float = 0.4,
+    head_to_head: bool = False,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    pairs_per_judge: int = 20,
+) -> Grid:
+    """The table of `sightwords study power`: one row per number of judges per pair."""
+    rows = []
+    for count in judges:
+        found = plan(
+            difference, judges_per_pair=count, shares=shares, kappa=kappa,
+            head_to_head=head_to_head, alpha=alpha, power=power, pairs_per_judge=pairs_per_judge,
+        )  # fmt: skip
+        sizes = (found.judges_per_pair, found.pairs, found.votes, found.judges)
+        rows.append((*map(str, sizes), f"{100 * found.difference:.1f}"))
+    pairs = "pairs" if head_to_head else "pairs per system"
+    what = "better minus worse" if head_to_head else "same or better, of two systems"
+    return Grid(
+        ("judges per pair", pairs, "votes in all", "judges in all", "expected points"),
+        tuple(rows),
+        title=f"Size of a study that shows {100 * difference:g} points ({what}; majority of 5)",
+        notes=(
+            f"two-sided test at {alpha:g}, power {100 * power:g} %; kappa {kappa:g}; "
+            f"{pairs_per_judge} pairs per judge, nobody excluded",
+            "expected points: this difference in the majority outcome of this many judges",
+        ),
+    )
+
+
 def votes_for(target: Sequence[float], *, kappa: float) -> FloatArray:
-    """(3,) shares of single votes under which five judges' majority has the shares `target`.
+    """(3,) shares of single votes for which the majority of five judges has the shares `target`.
 
     >>> mean = votes_for((0.2, 0.3, 0.5), kappa=0.4)
     >>> expected_outcome(mean, 5, 0.4).round(3).tolist()
@@ -93,7 +128,7 @@ def votes_for(target: Sequence[float], *, kappa: float) -> FloatArray:
 
 
 def expected_outcome(mean: FloatArray, judges: int, kappa: float) -> FloatArray:
-    """(3,) expected majority shares when single votes have shares `mean`."""
+    """(3,) expected majority shares if single votes have shares `mean`."""
     counts, chances = vote_counts(mean, judges, kappa)
     expected: FloatArray = chances @ majority(counts)
     return expected
@@ -102,7 +137,7 @@ def expected_outcome(mean: FloatArray, judges: int, kappa: float) -> FloatArray:
 def vote_counts(
     mean: FloatArray, judges: int, kappa: float
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """(C, 3) all possible counts of a pair's votes, and (C,) the chance of each."""
+    """(C, 3) all possible vote counts of a pair, and (C,) their probabilities."""
     counts = np.array(list(_compositions(judges)), dtype=np.int64)
     alpha = mean * (1 / kappa - 1)
     log_chance = np.array(
@@ -161,14 +196,16 @@ def _check(
     if len(shares) != 3 or min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=0.005):
         raise StudyError(f"shares are {list(shares)}; expected better, same, worse that add to 1")
     if shares[0] + shares[1] <= 0:
-        raise StudyError("no share of better or same to start from; give at least a small one")
+        raise StudyError(
+            f"the shares of better and same are {shares[0]} and {shares[1]}; expected a sum above 0"
+        )
     if not 0 < kappa < 1:
-        raise StudyError(f"kappa is {kappa}; expected between 0 and 1, both left out")
+        raise StudyError(f"kappa is {kappa}; expected more than 0 and less than 1")
     if not 0 < alpha < 1 or not 0 < power < 1:
         raise StudyError(f"alpha is {alpha}, power {power}; expected between 0 and 1")
     room = 1 - shares[1] if head_to_head else shares[2]
     if not 0 < difference < room:
         raise StudyError(
-            f"a difference of {100 * difference:g} points; with these shares expected more than 0 "
-            f"and less than {100 * room:g}"
+            f"the difference is {100 * difference:g} points; with these shares, expected more than "
+            f"0 and less than {100 * room:g}"
         )

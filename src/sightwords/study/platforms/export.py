@@ -1,4 +1,4 @@
-"""`study export`: seats for the open places, as files of a platform, photographs beside them."""
+"""`study export`: writes seats as files of a platform, with the photos."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 
 from sightwords.errors import StudyError
 from sightwords.files import write_bytes
-from sightwords.study.exchange import VALID_DAYS, give_back, make_seats
-from sightwords.study.label_studio import write_label_studio
 from sightwords.study.model import Showing
+from sightwords.study.platforms.label_studio import write_label_studio
+from sightwords.study.platforms.mturk import write_turk
+from sightwords.study.platforms.seats import VALID_DAYS, give_back, make_seats
 from sightwords.study.store import Store, read_photo
-from sightwords.study.turk import write_turk
 
 Platform = Literal["mturk", "label-studio"]
 
@@ -31,13 +31,15 @@ def export_study(
     now: float,
     valid_days: float = VALID_DAYS,
 ) -> list[Path]:
-    """Write the files of a platform and `photographs/`, to be served under `image_base_url`."""
+    """Write the files of a platform and the folder `photographs/`, to serve at `image_base_url`."""
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
-        raise StudyError(f"{folder}: is not empty; name a new folder, each export has its own keys")
+        raise StudyError(
+            f"{folder}: not empty; give a new folder, because each export has its own keys"
+        )
     seats = make_seats(store, now=now, valid_days=valid_days)
     if not seats:
-        raise StudyError(f"{store.name}: every pair has its judges; there is nothing to export")
+        raise StudyError(f"{store.name}: nothing to export: every pair has all its judges")
     try:
         names = _write_photos(store, folder / "photographs", seats)
         base = image_base_url.rstrip("/")
@@ -49,7 +51,7 @@ def export_study(
 
 
 def _write_photos(store: Store, folder: Path, seats: Sequence[Sequence[Showing]]) -> dict[str, str]:
-    """Photographs under random names: an id could be looked up, captions and all."""
+    """Photos under random names: with its id, a judge could look up captions of a photo."""
     names: dict[str, str] = {}
     with store.read() as connection:
         for image in sorted({showing.image for seat in seats for showing in seat}):

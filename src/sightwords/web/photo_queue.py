@@ -1,4 +1,4 @@
-"""The bounded queue of photos: what clients put in, what workers take out."""
+"""The bounded queue of photos: requests put photos in, workers take them out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from sightwords.web.engine import Job, Value
-from sightwords.web.problems import BUSY, RESTARTING, TOO_LATE, Problem, Refused
+from sightwords.web.errors import BUSY, RESTARTING, TOO_LATE, ApiError, RequestRefusedError
 
-Answer = Value | Problem
+Answer = Value | ApiError
 
 
 @dataclass(slots=True, eq=False)
@@ -21,22 +21,22 @@ class Ticket:
 
     job: Job
     deadline: float
-    """By the clock of `time.monotonic`."""
+    """On the clock of `time.monotonic`."""
     answer: Future[Answer] = field(default_factory=Future)
     tries: int = 0
-    """How many workers were lost with it."""
+    """How many workers crashed while they had it."""
 
-    def late(self) -> Problem:
-        """What to tell a client whose time is up: to come back, unless its photo takes so long."""
+    def late(self) -> ApiError:
+        """The error for a client whose time is up."""
         if self.tries:
             return RESTARTING
         return TOO_LATE if self.answer.running() else BUSY
 
 
-class Waiting:
-    """First come, first served; never more than `limit`.
+class PhotoQueue:
+    """First in, first out; never more than `limit` photos.
 
-    >>> queue = Waiting(limit=3, batch=2, workers=1)
+    >>> queue = PhotoQueue(limit=3, batch=2, workers=1)
     >>> tickets = [Ticket(Job(kind="words", name=n, data=b""), math.inf) for n in "abc"]
     >>> queue.add(tickets)
     >>> [t.job.name for t in queue.take() or ()], len(queue)
@@ -53,17 +53,17 @@ class Waiting:
         return len(self._tickets)
 
     def add(self, tickets: Sequence[Ticket]) -> None:
-        """All or none; raises `Refused` where they do not fit."""
+        """Add all, or raise `RequestRefusedError` if they do not fit."""
         with self._changed:
-            if len(self._tickets) + len(tickets) > self._limit:  # those who went away make room
+            if len(self._tickets) + len(tickets) > self._limit:  # clients that left make room
                 self._tickets = deque(t for t in self._tickets if not t.answer.cancelled())
             if self._closed or len(self._tickets) + len(tickets) > self._limit:
-                raise Refused(BUSY)
+                raise RequestRefusedError(BUSY)
             self._tickets.extend(tickets)
             self._changed.notify(len(tickets))
 
     def put_back(self, tickets: Sequence[Ticket]) -> None:
-        """To the front, in their order; they were taken before and need no room."""
+        """Put tickets back at the front, in order, even if the queue is full."""
         with self._changed:
             if self._closed:
                 for ticket in tickets:
@@ -73,7 +73,7 @@ class Waiting:
             self._changed.notify(len(tickets))
 
     def take(self, seconds: float | None = None) -> list[Ticket] | None:
-        """A worker's share of what waits; empty if nothing comes in time, None once closed."""
+        """A worker's share of the queue; empty if nothing arrives in time, None once closed."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._tickets or self._closed, seconds)
@@ -83,12 +83,12 @@ class Waiting:
                     return []
                 share = math.ceil(len(self._tickets) / self._workers)
                 taken = [self._tickets.popleft() for _ in range(min(share, self._batch))]
-                # A client that went away, or will not wait any longer, has cancelled its ticket.
+                # The ticket of a client that left, or stopped waiting, is cancelled.
                 if alive := [t for t in taken if _wanted(t)]:
                     return alive
 
     def close(self) -> None:
-        """Let every worker go home; what waits is answered `busy`."""
+        """End the wait of every worker; tickets in the queue are answered `busy`."""
         with self._changed:
             self._closed = True
             for ticket in self._tickets:

@@ -1,7 +1,7 @@
-"""Results as tables in the paper's form (Table 4) and as JSON.
+"""Results as tables in the form of the paper (Table 4), as JSON and as files.
 
-A column that speaks of people is filled from people's votes alone. Results of any other origin go
-into a table of their own that says so in its title, in every heading and in its signature.
+Only votes of people go into a column that is about people. Results of any other origin get their
+own table, marked in its title, in every heading and in its signature.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from sightwords.evaluate.published import SYSTEMS
 from sightwords.evaluate.tables import NOT_GIVEN, OPEN
 from sightwords.files import write_text
 from sightwords.metrics.significance import ErrorBar
-from sightwords.study.disagreement import (
+from sightwords.study.model import HUMAN
+from sightwords.study.results.count import StudyResults
+from sightwords.study.results.disagreement import (
     SHOWN,
     MetricAgreement,
     agreement_grid,
     disagreement_page,
     disagreements,
 )
-from sightwords.study.model import HUMAN
-from sightwords.study.results import StudyResults
 from sightwords.study.store import Store, read_photo
 
 COLUMNS = ("≈", ">", "≥")
-"""Same as, better than, same or better: the order of the paper."""
+"""Same, better, same or better: the order of the paper."""
 
 
 def result_tables(results: StudyResults) -> tuple[Grid, ...]:
-    """The paper's form; for votes that are not people's, a marked table beside the open one."""
+    """The table of the paper; if the votes are not of people, also a marked table."""
     tables = [_paper_table(results)]
     if results.design.origin != "human":
         tables.append(_marked_table(results))
@@ -62,7 +62,7 @@ def _marked_table(results: StudyResults) -> Grid:
     return Grid(
         ("system", *(f"{sign}{design.against} ({mark})" for sign in COLUMNS)),
         ((f"{design.system} ({mark})", *_cells(results)),),
-        title=f"{mark} votes, not people's: no result of a human study",
+        title=f"{mark} votes, not votes of people: not the result of a human study",
         notes=_notes(results),
     )
 
@@ -92,16 +92,16 @@ def _notes(results: StudyResults) -> tuple[str, ...]:
     kappa = "not defined" if results.kappa is None else f"{results.kappa:.3f}"
     return (
         f"{len(results.judged)} pairs with at least {results.votes_per_pair} valid votes; "
-        f"{results.unfinished_pairs} others are unfinished and not counted",
-        f"judges: {results.judges} kept, {left_out} left out" + (f" ({why})" if why else ""),
-        f"votes kept but not counted: {results.surplus_votes}",
+        f"{results.unfinished_pairs} unfinished pairs are not counted",
+        f"judges: {results.judges} kept, {left_out} excluded" + (f" ({why})" if why else ""),
+        f"votes stored but not counted: {results.surplus_votes}",
         f"Fleiss' kappa: {kappa}",
         results.signature,
     )
 
 
 def _judges_table(results: StudyResults) -> Grid:
-    """Agreement over judges, summed up; the lowest by number."""
+    """The judges with the lowest agreement, and the mean of all."""
     rows = [
         (_name(results, row.judge), str(row.votes), f"{100 * row.agreement:.1f}")
         for row in results.agreement[:10]
@@ -114,7 +114,7 @@ def _judges_table(results: StudyResults) -> Grid:
     return Grid(
         ("judge", "votes", "agreement, %"),
         tuple(rows),
-        title=f"Judges{mark} who agree least with the others of their pairs",
+        title=f"Judges{mark} with the lowest agreement",
         notes=(note,),
     )
 
@@ -125,7 +125,7 @@ def _name(results: StudyResults, judge: int) -> str:
 
 
 def results_json(results: StudyResults) -> str:
-    """Every digit; `origin` stands beside the figures."""
+    """All figures in full precision, with their `origin`."""
     found = results.shares
     content: dict[str, Any] = {
         "origin": results.design.origin,
@@ -158,7 +158,7 @@ def results_json(results: StudyResults) -> str:
 
 
 def pairs_jsonl(results: StudyResults) -> str:
-    """One line a judged pair: image, captions and votes."""
+    """One line per judged pair: image, captions and votes."""
     lines = [
         json.dumps(
             {

@@ -1,7 +1,7 @@
-"""Where people and metrics disagree: how often, and a page of those images.
+"""How often people and metrics prefer different captions, and an HTML page of those photos.
 
-A metric prefers the caption it scores higher against the image's references; people prefer the
-one with more votes. Pairs that either leaves undecided say nothing about agreement.
+A metric prefers the caption with the higher score against the references of the photo; people
+prefer the caption with more votes. Pairs that are undecided for either one are left out.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from sightwords.evaluate.captions import score_pairs
 from sightwords.evaluate.grid import Grid
 from sightwords.metrics.score import Comparison
 from sightwords.study.model import Design, JudgedPair
-from sightwords.study.results import StudyResults
+from sightwords.study.results.count import StudyResults
 
 THUMBNAIL_PX = 288
 SHOWN = 60
-"""Images on the page, the clearest disagreements first."""
+"""Photos on the page per metric, the clearest disagreements first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One judged pair with what a metric gives each caption."""
+    """A judged pair with the scores of a metric."""
 
     judged: JudgedPair
     references: tuple[str, ...]
     scores: tuple[float, float]
-    """The system's, the other's."""
+    """Of the system under test, of the other side."""
 
     @property
     def people(self) -> float:
-        """(better - worse) / votes: above 0 where people prefer the system."""
+        """(better - worse) / votes: above 0 if people prefer the system."""
         better, same, worse = self.judged.counts
         return (better - worse) / (better + same + worse)
 
     @property
     def metric(self) -> float:
-        """Above 0 where the metric prefers the system."""
+        """Above 0 if the metric prefers the system."""
         return self.scores[0] - self.scores[1]
 
 
 @dataclass(frozen=True, slots=True)
 class MetricAgreement:
-    """How often one metric prefers what people prefer."""
+    """The verdicts of one metric."""
 
     metric: str
     signature: str
@@ -58,12 +58,12 @@ class MetricAgreement:
 
     @property
     def decided(self) -> list[Verdict]:
-        """Pairs on which both people and the metric prefer a side."""
+        """Pairs for which both people and the metric have a preference."""
         return [v for v in self.verdicts if v.people and v.metric]
 
     @property
     def agreeing(self) -> int:
-        """Of the decided, those where the two prefer the same side."""
+        """Number of decided pairs with the same preference."""
         return sum((v.people > 0) == (v.metric > 0) for v in self.decided)
 
 
@@ -73,10 +73,10 @@ def metric_agreement(
     *,
     metrics: Sequence[str] = ("cider",),
 ) -> list[MetricAgreement]:
-    """Score both captions of every judged pair whose image has references left."""
+    """Score both captions of every judged pair whose photo has references."""
     usable = [j for j in results.judged if references.get(j.pair.image)]
     if len(usable) < 2:
-        return []  # idf over the references of one image is zero everywhere
+        return []  # with one image, all idf weights are zero
     said = {str(n): tuple(references[j.pair.image]) for n, j in enumerate(usable)}
     both = [
         score_pairs(Comparison.of({str(n): text for n, text in enumerate(side)}, said), metrics)[0]
@@ -103,7 +103,7 @@ def _verdicts(
 
 
 def agreement_grid(found: Sequence[MetricAgreement], *, origin: str) -> Grid:
-    """One row a metric."""
+    """One row per metric."""
     who = "people" if origin == "human" else f"{origin.upper()} judges"
     rows = tuple(
         (
@@ -122,7 +122,7 @@ def agreement_grid(found: Sequence[MetricAgreement], *, origin: str) -> Grid:
 
 
 def disagreements(found: MetricAgreement) -> list[Verdict]:
-    """Decided pairs with opposite preferences, the largest product of the two first."""
+    """Decided pairs with opposite preferences, the clearest first."""
     against = [v for v in found.decided if (v.people > 0) != (v.metric > 0)]
     return sorted(against, key=lambda v: (-abs(v.people * v.metric), v.judged.pair.image))
 
@@ -130,12 +130,12 @@ def disagreements(found: MetricAgreement) -> list[Verdict]:
 def disagreement_page(
     found: Sequence[MetricAgreement], design: Design, photos: Mapping[str, bytes]
 ) -> str:
-    """One self-contained HTML text: the table of agreement, then a section a metric."""
+    """A self-contained HTML page: the table of agreement, then a section per metric."""
     who = "People" if design.origin == "human" else f"{design.origin.upper()} judges (not people)"
     body = [
         f"<h1>{escape(who)} and metrics disagree</h1>",
         f"<p>{escape(design.system)} against {escape(design.against)}. {escape(who)} preferred the "
-        "caption marked with a bar; the metric scored the other one higher.</p>",
+        "marked caption; the metric gave the other one a higher score.</p>",
         _table(agreement_grid(found, origin=design.origin)),
     ]
     for one in found:
@@ -174,7 +174,7 @@ def _picture(jpeg: bytes | None) -> str:
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return f'<img src="data:image/jpeg;base64,{data}" alt="The judged photograph">'
+    return f'<img src="data:image/jpeg;base64,{data}" alt="Photo">'
 
 
 def _table(grid: Grid) -> str:

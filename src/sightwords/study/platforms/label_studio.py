@@ -1,7 +1,7 @@
-"""Label Studio: a labelling config with its tasks, and back from the JSON export.
+"""Label Studio: writes a labelling config and tasks, reads the JSON export.
 
-Every task is one showing for one annotator: import them with one annotation a task. The data of a
-task are the photograph's address, two captions and a random key.
+Every task is one showing for one annotator, so set one annotation per task. A task has the address
+of the photo, two captions and a random key.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from sightwords.errors import StudyError
 from sightwords.evaluate.results import read_text
 from sightwords.files import write_text
 from sightwords.strict_json import loads
-from sightwords.study.exchange import Imported, Record
 from sightwords.study.model import CHOICES, Showing
+from sightwords.study.platforms.seats import Imported, Record
 
 CONFIG = """<View>
-  <Header value="Which caption describes the photograph better?"/>
-  <Image name="photograph" value="$image"/>
+  <Header value="Which caption describes the photo better?"/>
+  <Image name="photo" value="$image"/>
   <Text name="first" value="$first"/>
   <Text name="second" value="$second"/>
-  <Choices name="choice" toName="photograph" choice="single-radio" required="true">
+  <Choices name="choice" toName="photo" choice="single-radio" required="true">
     <Choice value="first" alias="first" hint="The upper caption is better" hotkey="1"/>
     <Choice value="second" alias="second" hint="The lower caption is better" hotkey="2"/>
     <Choice value="same" alias="same" hint="Equally good, or equally bad" hotkey="0"/>
@@ -55,12 +55,12 @@ def write_label_studio(
 
 
 def read_label_studio(path: str | Path, done: Imported) -> Iterator[Record]:
-    """Answers from a project's JSON export; cancelled annotations are left out and counted."""
+    """Answers from the JSON export of a project; cancelled annotations are counted as skipped."""
     text = read_text(path)
     try:
         tasks = loads(text)
     except ValueError as error:
-        raise StudyError(f"{path}: not valid JSON: {error}; export the project as JSON") from error
+        raise StudyError(f"{path}: invalid JSON: {error}; export the project as JSON") from error
     if not isinstance(tasks, list):
         raise StudyError(f"{path}: expected a list of tasks; export the project as JSON")
     for number, task in enumerate(tasks):
@@ -85,7 +85,7 @@ def _annotator(annotation: dict[str, Any], where: str) -> str:
     if isinstance(who, dict):
         who = who.get("id", who.get("email"))
     if who is None or who == "":
-        raise StudyError(f"{where}: an annotation without completed_by; judges must be told apart")
+        raise StudyError(f"{where}: an annotation has no completed_by, which tells judges apart")
     return f"label-studio:{who}"
 
 
@@ -95,6 +95,4 @@ def _choice(annotation: dict[str, Any], where: str) -> str:
             [choice] = result["value"]["choices"]
             if choice in CHOICES:
                 return str(choice)
-    raise StudyError(
-        f"{where}: no choice of {', '.join(CHOICES)}; label with the config of the export"
-    )
+    raise StudyError(f"{where}: no choice of {', '.join(CHOICES)}; use the exported config.xml")

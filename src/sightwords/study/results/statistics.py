@@ -1,6 +1,6 @@
-"""Votes -> the paper's figures (section 6.3), and how far judges agree.
+"""The figures of the paper (section 6.3) and the agreement of judges.
 
-Input: (N, 3) counts of better, same, worse votes a pair. Output: outcomes, error bars, kappa.
+(N, 3) counts of better, same, worse votes per pair -> outcomes, error bars, kappa.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The paper's three columns, as fractions of the pairs, with its error bars."""
+    """The three columns of the paper, as fractions of the pairs, with error bars."""
 
     pairs: int
     same: ErrorBar
@@ -31,26 +31,26 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How often a judge says what the other judges of the same pairs say."""
+    """How often a judge gives the same answer as the other judges of a pair."""
 
     judge: int
     votes: int
     agreement: float
-    """Mean share of the other judges of a pair who gave the same answer."""
+    """Mean share of other judges of a pair with the same answer."""
 
 
 def majority(counts: npt.ArrayLike) -> FloatArray:
     """(N, 3) outcome of each pair: 1 for the answer with most votes, ties split evenly.
 
     The paper: "In ties, one-half of a count is distributed to the two best answers". Five votes
-    cannot tie three ways; where fewer were asked for and they do, each answer gets a third.
+    cannot tie three ways; fewer votes can, and then each answer gets a third.
 
     >>> majority([[3, 1, 1], [2, 2, 1], [0, 0, 5]]).tolist()
     [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
     votes = _checked(counts)
     if (votes.sum(axis=1) == 0).any():
-        raise StudyError("a pair without votes has no majority; leave it out")
+        raise StudyError("a pair has no votes, so it has no majority; leave it out")
     best = votes == votes.max(axis=1, keepdims=True)
     outcome: FloatArray = best / best.sum(axis=1, keepdims=True)
     return outcome
@@ -59,7 +59,7 @@ def majority(counts: npt.ArrayLike) -> FloatArray:
 def shares(
     counts: npt.ArrayLike, *, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> Shares:
-    """Better, same and same-or-better of the majority outcomes, each with the paper's error bar.
+    """Better, same and same-or-better of the majority outcomes, with the error bars of the paper.
 
     >>> found = shares([[5, 0, 0], [0, 5, 0], [0, 0, 5], [0, 2, 3]], rng=np.random.default_rng(0))
     >>> found.better.mean, found.same.mean, found.same_or_better.mean
@@ -74,10 +74,10 @@ def shares(
 def error_bars(
     outcomes: FloatArray, *, rng: np.random.Generator, resamples: int = RESAMPLES
 ) -> list[ErrorBar]:
-    """The bar of each column of (N, C) outcomes, all from the same resamples of the N pairs.
+    """The error bar of each column of (N, C) outcomes: 1000 bootstrap resamples of the N pairs.
 
-    Drawn by kind: outcomes are of few kinds, and how many of each a resample of N pairs holds is
-    one multinomial draw instead of N.
+    The bar is the larger distance of the 5th and 95th percentile from the mean. Outcomes have few
+    different values, so a resample is one multinomial draw of their counts.
 
     >>> [bar] = error_bars(np.array([[1.0], [0.0]]), rng=np.random.default_rng(0))
     >>> bar
@@ -93,11 +93,10 @@ def error_bars(
 
 
 def fleiss_kappa(counts: npt.ArrayLike) -> float | None:
-    """Agreement beyond chance (Fleiss 1971); None where chance alone would agree fully.
+    """Agreement beyond chance (Fleiss 1971); None if all votes are equal.
 
-    Pairs may differ in their number of votes, at least two each: every pair's agreement is over
-    its own pairs of judges, the shares of answers are over all votes. With equal numbers this is
-    Fleiss' formula.
+    Pairs can have different numbers of votes, at least two: agreement is computed within each pair,
+    the shares of answers over all votes. With equal numbers this is the formula of Fleiss.
 
     >>> fleiss_kappa([[5, 0, 0], [0, 5, 0], [0, 0, 5]])
     1.0
@@ -115,9 +114,9 @@ def fleiss_kappa(counts: npt.ArrayLike) -> float | None:
 
 
 def judge_agreement(ballots: Sequence[Ballot]) -> list[JudgeAgreement]:
-    """Each judge against the others of the same pairs, the least agreeing first, then by number.
+    """The agreement of each judge with the other judges, lowest first, then by number.
 
-    Pairs that nobody else has judged say nothing and are left out.
+    Pairs with only one vote are left out.
 
     >>> votes = [Ballot(1, 7, "same"), Ballot(2, 7, "same"), Ballot(3, 7, "worse")]
     >>> [(a.judge, a.agreement) for a in judge_agreement(votes)]
@@ -139,7 +138,7 @@ def _checked(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
     votes = np.asarray(counts, dtype=np.int64)
     if votes.ndim != 2 or votes.shape[1] != 3 or (votes < 0).any() or not len(votes):
         raise StudyError(
-            f"votes have shape {votes.shape}; expected (pairs, 3): better, same, worse, none "
-            "negative, of at least one pair"
+            f"votes have shape {votes.shape}; expected (pairs, 3) non-negative counts of better, "
+            "same, worse for at least one pair"
         )
     return votes

@@ -1,10 +1,10 @@
-"""The judges' server: one address a judge, `/j/TOKEN`; a vote is on disk before it is answered.
+"""The server for judges: one address per judge, `/j/TOKEN`.
 
-    GET  /j/TOKEN               the pair to judge now, or the end
-    POST /j/TOKEN/vote          writes the vote, then sends the browser back to /j/TOKEN
-    GET  /j/TOKEN/photo/NUMBER  the photograph of that showing
+    GET  /j/TOKEN               the current pair, or the end
+    POST /j/TOKEN/vote          writes the vote to disk, then redirects to /j/TOKEN
+    GET  /j/TOKEN/photo/NUMBER  the photo of a showing
 
-There is no address that gives results: those are for the command line.
+No address gives results: those are only on the command line.
 """
 
 from __future__ import annotations
@@ -23,20 +23,28 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from sightwords.errors import StudyError
-from sightwords.study import judging, page, schema
+from sightwords.http_server import run_server
+from sightwords.study import judging, pages, schema
 from sightwords.study.store import Store, read_photo
 
 log = logging.getLogger(__name__)
 
+CONNECTIONS = 256
+"""At a time, of all judges; each browser opens a few."""
 MAX_FORM_BYTES = 4096
 MAX_FORM_SECONDS = 20.0
 
 HEADERS = {
-    "Content-Security-Policy": page.POLICY,
-    "Referrer-Policy": "no-referrer",  # the address is the judge's key
+    "Content-Security-Policy": pages.POLICY,
+    "Referrer-Policy": "no-referrer",  # the address contains the key of the judge
     "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",  # going back shows what is to be judged now
+    "Cache-Control": "no-store",  # the back button shows the current pair
 }
+
+
+def serve(store: Store, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Serve judges until stopped. Addresses contain keys, so requests are not logged."""
+    run_server(make_app(store), host=host, port=port, connections=CONNECTIONS, grace_seconds=10)
 
 
 def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlette:
@@ -50,12 +58,12 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
             showing = judging.next_showing(connection, store.design, judge, now=clock())
             if showing is None:
                 done = judging.answered(connection, judge.id) >= store.design.showings_per_judge
-                return _html(page.end_page(finished=done))
-        return _html(page.pair_page(showing, base=f"/j/{judge.token}"))
+                return _html(pages.end_page(finished=done))
+        return _html(pages.pair_page(showing, base=f"/j/{judge.token}"))
 
     def record(token: str, showing: str, choice: str) -> Response:
         if not _is_number(showing):
-            return _refused("The answer could not be read.")
+            return _refused("The server could not read your answer.")
         try:
             with store.write() as connection:
                 judge = judging.find_judge(connection, token)
@@ -64,17 +72,17 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
                 judging.record_vote(connection, judge, int(showing), choice, now=clock())
         except StudyError as error:
             log.warning("refused a vote: %s", error)
-            return _refused("This answer does not fit what you were shown.")
-        # Only now, after the commit, does the judge get the next pair.
+            return _refused("This answer is not for the pair that you were shown.")
+        # After the commit: the judge gets the next pair only when the vote is on disk.
         return RedirectResponse(f"/j/{judge.token}", status_code=303, headers=HEADERS)
 
     async def vote(request: Request) -> Response:
         try:
             body = await asyncio.wait_for(_form(request), MAX_FORM_SECONDS)
         except asyncio.TimeoutError:
-            return _refused("The answer came too slowly.", status=408)
+            return _refused("Your answer arrived too slowly.", status=408)
         if len(body) > MAX_FORM_BYTES:
-            return _refused("The answer is too long.", status=413)
+            return _refused("Your answer is too long.", status=413)
         fields = parse_qs(body.decode("ascii", errors="replace"))
         showing, choice = (fields.get(name, [""])[0] for name in ("showing", "choice"))
         return await run_in_threadpool(record, request.path_params["token"], showing, choice)
@@ -88,12 +96,12 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
         return Response(jpeg, media_type="image/jpeg", headers=kept)
 
     def start(request: Request) -> Response:
-        return _html(page.message_page("A study of captions", "Please open your personal link."))
+        return _html(pages.message_page("Caption study", "Please open your personal link."))
 
     def failed(request: Request, error: Exception) -> Response:
-        log.error("the database could not be used: %s", error)
-        text = "The study cannot be reached just now. Please reload in a minute: no answer is lost."
-        return _html(page.message_page("One moment", text), status=503)
+        log.error("cannot use the database: %s", error)
+        text = "The study is not available. Please reload in a minute: no answer is lost."
+        return _html(pages.message_page("Please wait", text), status=503)
 
     return Starlette(
         routes=[
@@ -107,7 +115,7 @@ def make_app(store: Store, *, clock: Callable[[], float] = time.time) -> Starlet
 
 
 async def _form(request: Request) -> bytes:
-    """A form's bytes, not read much beyond what one may have."""
+    """The bytes of a form; stops reading beyond the limit."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -117,7 +125,7 @@ async def _form(request: Request) -> bytes:
 
 
 def _is_number(text: str) -> bool:
-    """Of a showing; Python does not read numbers of thousands of digits.
+    """Whether a text is a number of a showing; Python refuses thousands of digits.
 
     >>> _is_number("12"), _is_number("-1"), _is_number("9" * 5000)
     (True, False, False)
@@ -126,7 +134,7 @@ def _is_number(text: str) -> bool:
 
 
 def _photo_of(connection: sa.Connection, *, token: str, number: str) -> bytes | None:
-    """The photograph of a showing, for the judge it was shown to alone."""
+    """The photo of a showing, only for the judge to whom it was shown."""
     judge = judging.find_judge(connection, token)
     if judge is None or not _is_number(number):
         return None
@@ -144,8 +152,8 @@ def _html(text: str, *, status: int = 200) -> Response:
 
 
 def _unknown_link() -> Response:
-    text = "Please check that you opened the whole link that you were given."
-    return _html(page.message_page("This link is not known", text), status=404)
+    text = "Please check that you opened the complete link."
+    return _html(pages.message_page("Unknown link", text), status=404)
 
 
 def _not_found(request: Request, error: Exception) -> Response:
@@ -154,4 +162,4 @@ def _not_found(request: Request, error: Exception) -> Response:
 
 def _refused(text: str, *, status: int = 400) -> Response:
     text += " Please open your link again."
-    return _html(page.message_page("That did not work", text), status=status)
+    return _html(pages.message_page("Something went wrong", text), status=status)

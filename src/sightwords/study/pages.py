@@ -1,7 +1,8 @@
-"""The judges' pages as HTML: no request leaves the server they came from.
+"""The HTML pages for judges; they load nothing from other servers.
 
-They work without scripts: the answers are buttons of a form. The one script adds keys. Nothing on
-a page says whose caption is whose, what others answered, or which pair is a check case.
+They work without JavaScript: the answers are buttons of a form, and the one script adds keys.
+Nothing on a page shows which system wrote a caption, what others answered, or that a pair is a
+check case.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from html import escape
 
 from sightwords.study.model import Showing
 
-QUESTION = "Which caption describes the photograph better?"
+QUESTION = "Which caption describes the photo better?"
 
 
 def pair_page(showing: Showing, *, base: str) -> str:
-    """A photograph, two captions, three answers; `base` is the judge's address, `/j/TOKEN`."""
+    """A photo, two captions, three answers; `base` is the address of the judge, `/j/TOKEN`."""
     where = escape(base, quote=True)
     done = showing.number - 1
     return _page(
@@ -27,35 +28,36 @@ def pair_page(showing: Showing, *, base: str) -> str:
 </header>
 <form method=post action="{where}/vote">
 <input type=hidden name=showing value={showing.id}>
-<img src="{where}/photo/{showing.id}" alt="The photograph to judge">
+<img src="{where}/photo/{showing.id}" alt="Photo">
 <h1 id=question>{QUESTION}</h1>
 <div class=answers role=group aria-labelledby=question>
-{_answer("first", escape(showing.first), "1", "first caption is better")}
-{_answer("second", escape(showing.second), "2", "second caption is better")}
-{_answer("same", "Both are equally good, or equally bad", "0", "same quality")}
+{_answer("first", escape(showing.first), "1", "First caption is better")}
+{_answer("second", escape(showing.second), "2", "Second caption is better")}
+{_answer("same", "Equally good or equally bad", "0", "No difference")}
 </div>
 </form>
-<footer><p>Look at the photograph and press the caption that describes it better.
-<span class=keys>Keys: <kbd>1</kbd> or <kbd>2</kbd> for a caption, <kbd>0</kbd> for the same.</span>
-Each answer is saved at once; you may close this page and come back by the same
+<footer><p>Select the caption that describes the photo better.
+<span class=keys>Keys: <kbd>1</kbd> or <kbd>2</kbd> for a caption, <kbd>0</kbd> for no
+difference.</span>
+Each answer is saved at once. You can close this page and continue later with the same
 link.</p></footer>""",
     )
 
 
 def end_page(*, finished: bool) -> str:
-    """What a judge sees after the last pair, or when no pair needs a judge."""
+    """The page after the last pair, or when no pair needs a judge."""
     if finished:
         return _page("Thank you", "<h1>Thank you!</h1><p>All your answers are saved. "
-                     "You may close this page.</p>")  # fmt: skip
+                     "You can close this page.</p>")  # fmt: skip
     return _page(
-        "Nothing to judge just now",
-        "<h1>Nothing to judge just now</h1><p>Every photograph has enough judges at the moment. "
-        "Your answers are saved. You may come back by the same link later.</p>",
+        "No photos left",
+        "<h1>No photos left</h1><p>Every photo has enough judges at the moment. Your answers are "
+        "saved. You can try the same link again later.</p>",
     )
 
 
 def message_page(title: str, text: str) -> str:
-    """Something went wrong, in words for a judge."""
+    """A message for a judge."""
     return _page(title, f"<h1>{escape(title)}</h1><p>{escape(text)}</p>")
 
 
@@ -129,7 +131,7 @@ POLICY = (
     f"frame-ancestors 'none'; style-src 'sha256-{_digest(_STYLE)}'; "
     f"script-src 'sha256-{_digest(_SCRIPT)}'"
 )
-"""Content-Security-Policy of every page: its own photographs, style and script, nothing else."""
+"""Content-Security-Policy of every page: its own photos, style and script, nothing else."""
 
 
 def _page(title: str, body: str) -> str:
