@@ -9,7 +9,7 @@ For each input size:
 
 - steps: images/s of whole training steps (crops, forward, backward, optimiser, average) with the
   images (1) on the device, (2) in a decoded table, (3) streamed from JPEG shards by
-  `sightwords.train.data.stream` and by webdataset with torch's `DataLoader`, with different
+  `sightwords.train.data.shard_loader` and by webdataset with torch's `DataLoader`, with different
   numbers of workers, (4) streamed from AVIF shards, decoded once and kept (run.keep_decoded). The
   time the GPU waits is what a step takes longer than in (1).
 - loader: images/s that reach the device when nothing is trained, from the same sources, and the
@@ -56,10 +56,11 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.batches import Onwards, Order, Rows
 from sightwords.train.data.canvas import canvas, one_thread_a_decoder
-from sightwords.train.data.decoded_cache import Kept
 from sightwords.train.data.image_table import ImageTable, build_table
-from sightwords.train.data.shard_index import shard_index
-from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.data.shard_loader.decoded_cache import DecodedCache
+from sightwords.train.data.shard_loader.index import shard_index
+from sightwords.train.data.shard_loader.lanes import Lanes
+from sightwords.train.data.shard_loader.loader import ShardLoader
 from sightwords.train.words.labels import caption_targets
 from sightwords.train.words.run import new_network, stored_px
 from sightwords.train.words.training import WordsFit
@@ -158,8 +159,8 @@ def stream_lanes(
     }
     for form, lanes in list(found.items()):
         images = len(lanes.index)
-        kept = Kept(folder / "kept", key=form, images=images, side_px=side_px)
-        found[f"{form}, kept"] = replace(lanes, kept=kept)
+        cache = DecodedCache(folder / "kept", key=form, images=images, side_px=side_px)
+        found[f"{form}, kept"] = replace(lanes, cache=cache)
     return found
 
 
@@ -182,12 +183,12 @@ def step_speeds(
         "decoded table": copied,
     }
     for workers in args.workers if "jpg" in lanes else ():
-        stream = ShardStream(lanes["jpg"], device=str(device), workers=workers)
+        stream = ShardLoader(lanes["jpg"], device=str(device), workers=workers)
         sources[f"JPEG shards, ours, {stream.workers} workers"] = stream
         peer = WebDatasetLoader(lanes["jpg"], device, workers=workers)
         sources[f"JPEG shards, webdataset, {workers} workers"] = peer
     if "avif, kept" in lanes:
-        stream = ShardStream(lanes["avif, kept"], device=str(device), workers=max(args.workers))
+        stream = ShardLoader(lanes["avif, kept"], device=str(device), workers=max(args.workers))
         sources[f"AVIF shards, kept, {stream.workers} workers"] = stream
     found: dict[str, dict[str, float]] = {}
     print("| images | images/s | ms a step | GPU waits |\n|---|---|---|---|")
@@ -195,7 +196,7 @@ def step_speeds(
         loop.rows, loop.step = rows, 0
         loop.order = (
             Onwards(len(table), loop.plan.batch_size)
-            if isinstance(rows, ShardStream | WebDatasetLoader)
+            if isinstance(rows, ShardLoader | WebDatasetLoader)
             else Order(len(table), loop.plan.batch_size, 0)
         )
         warm_up = (2 * len(table) // loop.plan.batch_size) if "kept" in name else WARM_UP
@@ -272,22 +273,22 @@ def loader_speeds(
     note("decoded table, a thread", *speed_of(gather, args, time.perf_counter))
     for workers in args.workers if "jpg" in lanes else ():
         for turn in ("", ", again"):
-            stream = ShardStream(lanes["jpg"], device=args.device, workers=workers)
+            stream = ShardLoader(lanes["jpg"], device=args.device, workers=workers)
             note(f"jpg, ours, {workers} workers{turn}", *stream_speed(args, stream))
             peer = WebDatasetLoader(lanes["jpg"], torch.device(args.device), workers=workers)
             note(f"jpg, webdataset, {workers} workers{turn}", *stream_speed(args, peer))
     for form, one in lanes.items():
         if form != "jpg":
             workers = min(max(args.workers), args.lanes)
-            stream = ShardStream(one, device=args.device, workers=workers)
+            stream = ShardLoader(one, device=args.device, workers=workers)
             note(f"{form}, {workers} workers on {cores} cores", *stream_speed(args, stream))
-        if one.kept is None:
-            note(f"{form}, a core", *stream_speed(args, ShardStream(one, workers=0)))
+        if one.cache is None:
+            note(f"{form}, a core", *stream_speed(args, ShardLoader(one, workers=0)))
     return found
 
 
 class WebDatasetLoader:
-    """The same shards by webdataset and torch's `DataLoader`, in place of a `ShardStream`."""
+    """The same shards by webdataset and torch's `DataLoader`, in place of a `ShardLoader`."""
 
     def __init__(self, lanes: Lanes, device: torch.device, *, workers: int) -> None:
         wds: Any = importlib.import_module("webdataset")
@@ -313,7 +314,7 @@ class WebDatasetLoader:
     def take(self, rows: Any) -> Any:
         """The next batch, on the device."""
         del rows
-        if self.batches is None:  # started when first used, as a `ShardStream` is
+        if self.batches is None:  # started when first used, as a `ShardLoader` is
             self.batches = iter(self.loader)
         return [part.to(self.device, non_blocking=True) for part in next(self.batches)]
 
@@ -340,7 +341,7 @@ def collated(samples: list[Any], *, lanes: Lanes) -> Any:
 
 
 def stream_speed(
-    args: argparse.Namespace, stream: ShardStream | WebDatasetLoader
+    args: argparse.Namespace, stream: ShardLoader | WebDatasetLoader
 ) -> tuple[float, float]:
     """Images a second; without workers, a second of this process' own CPU time."""
     size = args.batch_size

@@ -19,9 +19,9 @@ pytest.importorskip("numba")
 
 from sightwords.errors import CorpusError  # noqa: E402
 from sightwords.train.all import train_all  # noqa: E402
-from sightwords.train.data.decoded_cache import HEAD, Kept  # noqa: E402
 from sightwords.train.data.image_table import INDEX_NAME, PIXELS_NAME, cached_table, open_table  # noqa: E402
-from sightwords.train.data.shard_index import shard_index  # noqa: E402
+from sightwords.train.data.shard_loader.decoded_cache import HEAD, DecodedCache  # noqa: E402
+from sightwords.train.data.shard_loader.index import shard_index  # noqa: E402
 from sightwords.train.integrity import is_whole  # noqa: E402
 from sightwords.train.recipe import Recipe, load_recipe  # noqa: E402
 from sightwords.train.stages import Update  # noqa: E402
@@ -133,7 +133,7 @@ def test_a_kept_image_that_the_disk_changed_is_decoded_again(
     squares: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     [example] = squares(1).examples(tmp_path / "photos")
-    kept = Kept(tmp_path / "keep", key="k", images=1, side_px=8)
+    kept = DecodedCache(tmp_path / "keep", key="k", images=1, side_px=8)
     pixels = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
     kept.put(0, example, (pixels, (8, 6)))
     found = kept.get(0, example)

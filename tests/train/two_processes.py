@@ -20,8 +20,9 @@ import torch
 
 from sightwords.config import DmsmConfig, WordsConfig
 from sightwords.settings import load_toml
-from sightwords.train.data.shard_index import shard_index
-from sightwords.train.data.stream import Lanes, ShardStream
+from sightwords.train.data.shard_loader.index import shard_index
+from sightwords.train.data.shard_loader.lanes import Lanes
+from sightwords.train.data.shard_loader.loader import ShardLoader
 from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
 from sightwords.train.dmsm.training import train_dmsm
 from sightwords.train.fit import StepReport
@@ -108,7 +109,7 @@ def streamed(folder: Path, out: Path) -> tuple[Any, list[float]]:
 
     network = train_words(
         new_network(config, 4, weights=None, size_px=SIDE),
-        ShardStream(lanes, workers=0),
+        ShardLoader(lanes, workers=0),
         None,
         config,
         progress=note if rank_and_world()[0] == 0 else None,

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import CorpusError  # noqa: E402
 from sightwords.train.data.batches import Order, Rows  # noqa: E402
-from sightwords.train.data.prefetch import Ahead  # noqa: E402
+from sightwords.train.data.prefetch import Prefetcher  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
 from sightwords.train.words.training import WordsFit  # noqa: E402
 
@@ -65,7 +65,7 @@ def test_the_next_is_made_while_this_one_is_used() -> None:
             made.set()
         return [torch.tensor(key)]
 
-    ahead: Ahead[int] = Ahead(make, torch.device("cpu"))
+    ahead: Prefetcher[int] = Prefetcher(make, torch.device("cpu"))
     ahead.expect(0, 1)
     assert [int(part) for part in ahead.take(0)] == [0]
     assert made.wait(60)
@@ -78,7 +78,7 @@ def test_what_was_expected_and_not_taken_is_thrown_away() -> None:
         calls.append(key)
         return [torch.tensor(key)]
 
-    ahead: Ahead[int] = Ahead(make, torch.device("cpu"))
+    ahead: Prefetcher[int] = Prefetcher(make, torch.device("cpu"))
     ahead.expect(1, 2, 3)
     assert int(ahead.take(3)[0]) == 3
     assert int(ahead.take(2)[0]) == 2
@@ -91,7 +91,7 @@ def test_an_error_in_the_thread_is_raised_by_take() -> None:
             raise CorpusError("pixels.raw: is gone")
         return [torch.tensor(key)]
 
-    ahead: Ahead[int] = Ahead(make, torch.device("cpu"))
+    ahead: Prefetcher[int] = Prefetcher(make, torch.device("cpu"))
     ahead.expect(0, 1, 2)
     assert int(ahead.take(0)[0]) == 0
     with pytest.raises(CorpusError, match=r"pixels\.raw: is gone"):
@@ -100,7 +100,7 @@ def test_an_error_in_the_thread_is_raised_by_take() -> None:
 
 
 def test_a_dropped_thread_ends() -> None:
-    ahead: Ahead[int] = Ahead(lambda key: [torch.tensor(key)], torch.device("cpu"))
+    ahead: Prefetcher[int] = Prefetcher(lambda key: [torch.tensor(key)], torch.device("cpu"))
     ahead.take(0)
     [thread] = ahead._thread._threads
     del ahead
@@ -120,7 +120,7 @@ def test_a_loop_expects_what_it_takes(
     loop = WordsFit(network, made.table(), made.targets(), config, device="cpu")
     taken: list[bool] = []
 
-    class Watched(Ahead[bytes]):
+    class Watched(Prefetcher[bytes]):
         def take(self, key: bytes) -> Any:
             taken.append(self._pending[0][0] == key)
             return super().take(key)

@@ -1,6 +1,7 @@
 """Which images each step of detector training sees, and how they reach the device (section 3.1).
 
-A decoded table is taken in a fresh order each epoch; a stream brings its own (`train.data.stream`).
+A decoded table is shuffled for each epoch; a stream of shards has its own order
+(`train.data.shard_loader`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from torch import Tensor
 
 from sightwords.errors import InputError
 from sightwords.train.data.image_table import ImageTable
-from sightwords.train.data.prefetch import Ahead, buffer
+from sightwords.train.data.prefetch import Prefetcher, buffer
 from sightwords.types import FloatArray
 
 
 class Stream(Protocol):
-    """Images that come past once, in an order of their own (`train.data.stream`)."""
+    """Images that come in an order of their own (`train.data.shard_loader`)."""
 
     identity: str
 
@@ -31,7 +32,7 @@ class Stream(Protocol):
 
 
 class Order:
-    """Which rows each step sees: a fresh order each epoch, the last incomplete batch left out."""
+    """Which rows each step sees: a new order each epoch, without the last incomplete batch."""
 
     def __init__(self, count: int, batch_size: int, seed: int) -> None:
         self.count, self.batch_size, self.seed = count, batch_size, seed
@@ -48,7 +49,7 @@ class Order:
 
 
 class Onwards:
-    """`Order` of a stream, which is shuffled already: one place after another."""
+    """`Order` of a stream, which is already shuffled: one place after another."""
 
     def __init__(self, count: int, batch_size: int) -> None:
         self.batch_size, self.steps = batch_size, count // batch_size
@@ -59,7 +60,7 @@ class Onwards:
 
 
 class Rows:
-    """Rows of a table on the device: all of them if they fit, else copied a batch ahead."""
+    """Rows of a table on the device: all of them if they fit, else copied one batch ahead."""
 
     def __init__(self, table: ImageTable, targets: FloatArray | None, device: torch.device) -> None:
         found = 0 if targets is None else len(targets)
@@ -75,12 +76,12 @@ class Rows:
                 in_memory = table.pixels.flags.writeable
                 pixels = table.pixels if in_memory else np.array(table.pixels)
                 self.pixels = torch.from_numpy(pixels).to(device)
-        self._ahead: Ahead[bytes] = Ahead(
+        self._ahead: Prefetcher[bytes] = Prefetcher(
             partial(_gathered, table.pixels, pinned=device.type == "cuda"), device
         )
 
     def expect(self, *shares: npt.NDArray[np.int64]) -> None:
-        """These rows are taken next, in this order: they are fetched while a step is computed."""
+        """Announce the rows that are taken next: they are fetched while a step is computed."""
         if self.pixels is None:
             self._ahead.expect(*(rows.tobytes() for rows in shares))
 
@@ -95,7 +96,7 @@ class Rows:
 
 
 def index_on(device: torch.device, rows: npt.NDArray[np.int64]) -> Tensor:
-    """Numbers on a device, at once: a plain copy would wait for the step before to end."""
+    """Numbers on a device; a plain copy would wait until the step before has ended."""
     index = torch.from_numpy(rows)
     if device.type == "cuda":
         index = index.pin_memory()
@@ -103,7 +104,7 @@ def index_on(device: torch.device, rows: npt.NDArray[np.int64]) -> Tensor:
 
 
 def _gathered(pixels: npt.NDArray[np.uint8], rows: bytes, *, pinned: bool) -> list[Tensor]:
-    """Rows from the disk's cache, in memory of their own; numpy lets go of Python's lock."""
+    """Rows of the memory-mapped table, copied; numpy releases Python's lock meanwhile."""
     wanted = np.frombuffer(rows, dtype=np.int64)
     copied = buffer((len(wanted), *pixels.shape[1:]), torch.uint8, pinned=pinned)
     np.take(pixels, wanted, axis=0, out=copied.numpy(), mode="clip")

@@ -1,7 +1,7 @@
-"""Batches made ready before they are asked for: a thread fills them and sends them to the device.
+"""Batches prepared before they are needed: a thread fills them and sends them to the device.
 
-thread: rows -> pinned memory -> copied to the GPU, on a CUDA stream of their own
-step:   take -> waits for that copy on the GPU alone, and only if it is not there yet
+thread: rows -> pinned memory -> copied to the GPU, on a CUDA stream of its own
+step:   take -> the GPU waits for that copy, if it is not finished yet; the processor does not
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import Tensor
 
 Key = TypeVar("Key", bound=Hashable)
 Sent = tuple[list[Tensor], torch.cuda.Event | None]
-"""Tensors on the device, and on a GPU the moment from which they are whole."""
+"""Tensors on the device; on a GPU, also the event after which they are complete."""
 
 
-class Ahead(Generic[Key]):
-    """What `make` makes of each key, in the order in which keys are expected or taken."""
+class Prefetcher(Generic[Key]):
+    """The tensors that `make` returns for each key, made in the order the keys are expected."""
 
     def __init__(self, make: Callable[[Key], Sequence[Tensor]], device: torch.device) -> None:
-        """`make` runs in one thread, one call at a time; `buffer` is memory that it can fill."""
+        """`make` runs in one thread, one call at a time; it can fill the memory of `buffer`."""
         self._make: Callable[[Key], Sequence[Tensor]] = make
         self._device = device
         self._copies: torch.cuda.Stream | None = None
@@ -33,16 +33,16 @@ class Ahead(Generic[Key]):
         self._pending: deque[tuple[Key, Future[Sent]]] = deque()
 
     def expect(self, *keys: Key) -> None:
-        """These are taken next, in this order."""
+        """Announce the keys that are taken next, in this order."""
         known = {key for key, _ in self._pending}
         for key in keys:
             if key not in known:
-                # No reference to `self` in the thread: what is dropped ends at once.
+                # The thread holds no reference to `self`, so that deleting it ends the thread.
                 job = self._thread.submit(_sent, self._make, key, self._device, self._copies)
                 self._pending.append((key, job))
 
     def take(self, key: Key) -> list[Tensor]:
-        """Tensors on the device; what was expected before this key is thrown away."""
+        """Tensors on the device; whatever was expected before this key is discarded."""
         while self._pending and self._pending[0][0] != key:
             self._pending.popleft()[1].cancel()
         self.expect(key)
@@ -51,7 +51,7 @@ class Ahead(Generic[Key]):
             step = torch.cuda.current_stream(self._device)
             step.wait_event(whole)
             for part in parts:
-                part.record_stream(step)  # else its memory could go to the next copy too early
+                part.record_stream(step)  # otherwise its memory could be reused too early
         return parts
 
 
@@ -63,11 +63,11 @@ def _sent(
 ) -> Sent:
     if copies is None:
         return [part.to(device) for part in make(key)], None
-    with torch.cuda.stream(copies):  # names the device, too: a new thread would be on the first
+    with torch.cuda.stream(copies):  # also selects the device: a new thread starts on the first one
         parts = [part.to(copies.device, non_blocking=True) for part in make(key)]
         return parts, copies.record_event()
 
 
 def buffer(shape: Sequence[int], dtype: torch.dtype, *, pinned: bool) -> Tensor:
-    """Empty memory; a GPU fetches from pinned memory while it computes."""
+    """Empty memory; a GPU can copy from pinned memory while it computes."""
     return torch.empty(tuple(shape), dtype=dtype, pin_memory=pinned)

@@ -20,12 +20,13 @@ from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.data.batches import Stream
-from sightwords.train.data.decoded_cache import Kept
 from sightwords.train.data.image_table import ImageTable
 from sightwords.train.data.image_table import Progress as TableProgress
-from sightwords.train.data.shard_index import ShardIndex, shard_index
+from sightwords.train.data.shard_loader.decoded_cache import DecodedCache
+from sightwords.train.data.shard_loader.index import ShardIndex, shard_index
+from sightwords.train.data.shard_loader.lanes import Lanes
+from sightwords.train.data.shard_loader.loader import ShardLoader
 from sightwords.train.data.sources import corpus_table
-from sightwords.train.data.stream import Lanes, ShardStream
 from sightwords.train.fit import Progress
 from sightwords.train.integrity import weights_sum
 from sightwords.train.processes import first_then_others, is_first, process_group
@@ -74,7 +75,7 @@ def train_detector(
     with process_group(device) as mine:
         # Built before the images are read, so that wrong settings show at once.
         spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
-        images: ImageTable | ShardStream
+        images: ImageTable | ShardLoader
         if stream:
             index = first_then_others(
                 lambda: shard_index(
@@ -87,7 +88,7 @@ def train_detector(
             )
             vocabulary = vocabulary or index_vocabulary(index, size=words)
             lanes = streamed_lanes(index, vocabulary, config, spec, keep=keep)
-            images = ShardStream(lanes, device=mine, workers=workers)
+            images = ShardLoader(lanes, device=mine, workers=workers)
         else:
             images = table = first_then_others(
                 lambda: corpus_table(
@@ -227,7 +228,11 @@ def streamed_lanes(
         side_px=side_px,
         resize=spec.resize,
         captions_per_image=config.vocabulary.captions_per_image,
-        kept=Kept(keep, key=key, images=len(index), side_px=side_px) if keep is not None else None,
+        cache=(
+            DecodedCache(keep, key=key, images=len(index), side_px=side_px)
+            if keep is not None
+            else None
+        ),
     )
 
 

@@ -1,14 +1,14 @@
-"""Decoded images of a stream, kept on a disk of this machine for the next epoch.
+"""Decoded images of a stream of shards, on a disk of this machine, for the next epoch.
 
     DIR/decoded-KEY/pixels.raw        record n: image n's pixels, size on the canvas, two sums
                     marks-BOOT.raw    byte n: 1 once record n is whole
 
-All processes of a machine share them without locks: whoever decodes image n writes the same record
-n, and marks it afterwards. One sum is of the image as it is encoded: shards may be replaced, and of
-remote ones KEY has the names alone. The other is of the pixels and the size: a disk may change
-them. A run that is killed finds its marks again. After the machine itself went down they would be
-worth nothing, since a disk keeps what it was given in no certain order: so marks belong to one boot
-of the machine, and the next one decodes again, into a file that it empties first.
+All processes of a machine share the files without locks: whoever decodes image n writes the same
+record n, then its mark. One check sum is of the encoded image, because shards may be replaced, and
+KEY knows remote ones only by name. The other is of the pixels and the size, because disks may
+damage them. A killed run finds its marks again. After a crash of the machine marks would prove
+nothing, because disks do not write in order; so marks belong to one boot of the machine, and
+after the next boot all images are decoded again, into an emptied file.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from sightwords.types import Example
 log = logging.getLogger(__name__)
 
 SPARE_SHARE = 0.1
-"""Of the disk's space, which is left to others."""
-LOOK_EVERY = 64
-"""So many images are written before the space is looked at again."""
+"""Share of the disk that is left free."""
+CHECK_EVERY = 64
+"""Images written between two checks of the free space."""
 HEAD = np.dtype([("size", "<i4", 2), ("sum", "<u8"), ("pixels", "<u4")])
 
 
-class Kept:
-    """Images by number; opened anew in each process that is started with it."""
+class DecodedCache:
+    """Decoded images by number; each process that receives it opens the files itself."""
 
     def __init__(
         self, folder: str | os.PathLike[str], *, key: str, images: int, side_px: int
     ) -> None:
-        """`key` names the images' files and how they are resized: other pixels, another key."""
+        """key: the images' files and how they are resized; other pixels need another key."""
         if not hasattr(os, "preadv"):
             raise ConfigError(
                 "this system cannot keep decoded images (Python has no os.preadv here); leave out "
@@ -58,17 +58,17 @@ class Kept:
         self.images, self.side_px = images, side_px
         self._pixels_path = self.folder / "pixels.raw"
         self._marks_path = self.folder / f"marks-{_boot()}.raw"
-        self._written, self._has_room = 0, True
+        self._written, self._is_full = 0, False
         self.folder.mkdir(parents=True, exist_ok=True)
         with named_when_full(self.folder):
-            _ = self._marks, self._file  # opened now: what is wrong shows at once
+            _ = self._marks, self._file  # opened now, so that errors show at once
 
     def __getstate__(self) -> dict[str, object]:
         opened = ("_marks", "_file", "_pixels", "_head")
         return {name: value for name, value in vars(self).items() if name not in opened}
 
     def get(self, number: int, example: Example) -> Canvas | None:
-        """The image of this number if it was kept; its pixels last until the next call."""
+        """The image of this number if it is here; its pixels are valid until the next call."""
         if not self._marks[number]:
             return None
         try:
@@ -76,7 +76,9 @@ class Kept:
                 self._file.fileno(), [self._pixels.data, self._head.data], number * self._record
             )
         except OSError as error:
-            log.warning("%s: cannot be read (%s); decoded anew: %s", self.folder, error, example.id)
+            log.warning(
+                "%s: cannot be read (%s); %s is decoded again", self.folder, error, example.id
+            )
             return None
         width, height = self._head["size"][0].tolist()
         whole = read == self._record and int(self._head["sum"][0]) == _sum(example)
@@ -88,33 +90,33 @@ class Kept:
         return self._pixels, (width, height)
 
     def put(self, number: int, example: Example, found: Canvas) -> None:
-        """Keep an image, unless the disk is nearly full."""
-        if not self._has_room:
+        """Store an image, unless the disk is nearly full."""
+        if self._is_full:
             return
         pixels, size = np.ascontiguousarray(found[0]), found[1]
         head = np.array([(size, _sum(example), _pixels_sum(pixels, size))], dtype=HEAD)
         self._marks[number] = 0  # another image may have stood here
         try:
-            if self._written % LOOK_EVERY == 0 and not self._looks_roomy():
-                return self._end("has but a tenth of its space left")
+            if self._written % CHECK_EVERY == 0 and not self._has_space():
+                return self._stop("the disk is nearly full")
             written = os.pwritev(
                 self._file.fileno(),
                 [pixels.data, head.data],
                 number * self._record,
             )
         except OSError as error:
-            return self._end(f"takes no more ({error.strerror})")
+            return self._stop(f"cannot be written ({error.strerror})")
         self._written += 1
         if written < self._record:
-            return self._end("takes no more")
+            return self._stop("cannot be written")
         self._marks[number] = 1
         return None
 
-    def _end(self, why: str) -> None:
-        self._has_room = False
-        log.warning("%s: the disk %s; further images are decoded every time", self.folder, why)
+    def _stop(self, why: str) -> None:
+        self._is_full = True
+        log.warning("%s: %s; further images are decoded in every epoch", self.folder, why)
 
-    def _looks_roomy(self) -> bool:
+    def _has_space(self) -> bool:
         space = shutil.disk_usage(self.folder)
         return space.free > SPARE_SHARE * space.total
 
@@ -129,11 +131,11 @@ class Kept:
 
     @cached_property
     def _marks(self) -> Pixels:
-        if not self._marks_path.exists():  # of an earlier boot: space that none would look at
+        if not self._marks_path.exists():  # pixels of an earlier boot are useless
             self._pixels_path.write_bytes(b"")
         self._marks_path.touch()
         with self._marks_path.open("r+b", buffering=0) as file:
-            if hasattr(os, "posix_fallocate"):  # what another process has marked stays
+            if hasattr(os, "posix_fallocate"):  # keeps what another process has marked
                 os.posix_fallocate(file.fileno(), 0, self.images)
             else:
                 file.truncate(self.images)
@@ -149,18 +151,18 @@ class Kept:
 
 
 def _sum(example: Example) -> int:
-    """64 bits: half of them of the image's id, half of its bytes."""
+    """64 bits: half from the image's id, half from its bytes."""
     data = example.image.data if example.image is not None else None
     return id_hash(example.id) >> 32 << 32 | zlib.crc32(data or b"")
 
 
 def _pixels_sum(pixels: Pixels, size: tuple[int, int]) -> int:
-    """32 bits of a record's pixels and of the image's size on the canvas."""
+    """32 bits from a record's pixels and the image's size on the canvas."""
     return zlib.crc32(pixels.data, zlib.crc32(repr(tuple(size)).encode("ascii")))
 
 
 def _boot() -> str:
-    """Of the machine since it was switched on; where that is not known, of this run alone."""
+    """Names this boot of the machine; where that is unknown, this run."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Shared batches: right with slow and fast sides, clear when a worker fails, gone when dropped."""
+"""Shared batches are right with slow and fast workers; errors reach the caller; nothing is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from sightwords.errors import CorpusError, ExternalToolError
-from sightwords.train.data.batch_workers import SLOTS, Alone, Parts, Ring
+from sightwords.train.data.shard_loader.workers import SLOTS, BatchWorkers, InProcess, Parts
 
 LAYOUT = (((6, 50), "int32"), ((6,), "float32"))
 WORKERS = 3
@@ -42,9 +42,9 @@ def numbered(
     return work
 
 
-def taken(ring: Ring | Alone) -> Parts:
+def taken(batches: BatchWorkers | InProcess) -> Parts:
     into = tuple(np.full(shape, -1, dtype=kind) for shape, kind in LAYOUT)
-    ring.take(into)
+    batches.take(into)
     return into
 
 
@@ -54,21 +54,21 @@ def check(batch: Parts, number: int, workers: int = WORKERS) -> None:
     np.testing.assert_array_equal(rows, [number + (row % workers) / 8 for row in range(6)])
 
 
-def test_no_worker_is_further_ahead_than_the_slots_and_none_overwrites() -> None:
-    """A consumer that sleeps finds every batch whole; workers wait for it meanwhile."""
+def test_workers_wait_for_a_free_slot() -> None:
+    """A slow consumer finds every batch complete; workers wait for it meanwhile."""
     begun = multiprocessing.RawArray("q", WORKERS)
 
     def note(worker: int, number: int) -> None:
         begun[worker] = number + 1
 
-    ring = Ring(numbered(note), LAYOUT, workers=WORKERS)
+    batches = BatchWorkers(numbered(note), LAYOUT, workers=WORKERS)
     for number in range(3 * SLOTS):
         deadline = time.monotonic() + 60
         while min(begun) < number + SLOTS and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(0.02)  # would they go on now?
+        time.sleep(0.02)  # time to do something wrong
         assert list(begun) == [number + SLOTS] * WORKERS
-        check(taken(ring), number)
+        check(taken(batches), number)
 
 
 @pytest.mark.parametrize("slow", [0, 2])
@@ -77,13 +77,13 @@ def test_a_slow_worker_is_waited_for(slow: int) -> None:
         if worker == slow:
             time.sleep(0.01 * (number % 3))
 
-    ring = Ring(numbered(linger), LAYOUT, workers=WORKERS)
+    batches = BatchWorkers(numbered(linger), LAYOUT, workers=WORKERS)
     for number in range(5 * SLOTS):
-        check(taken(ring), number)
+        check(taken(batches), number)
 
 
 def test_without_workers_it_is_the_same() -> None:
-    alone = Alone(numbered(workers=1))
+    alone = InProcess(numbered(workers=1))
     for number in range(2 * SLOTS):
         check(taken(alone), number, workers=1)
 
@@ -110,11 +110,11 @@ def test_an_error_of_a_worker_comes_after_the_batches_before_it(
         if (worker, number) == (1, 2):
             raise error
 
-    ring = Ring(numbered(fail), LAYOUT, workers=WORKERS)
-    check(taken(ring), 0)
-    check(taken(ring), 1)
+    batches = BatchWorkers(numbered(fail), LAYOUT, workers=WORKERS)
+    check(taken(batches), 0)
+    check(taken(batches), 1)
     with pytest.raises(expected, match=message) as caught:
-        taken(ring)
+        taken(batches)
     assert "in worker 1:" in str(caught.value.__cause__)
     assert "raise error" in str(caught.value.__cause__)
 
@@ -124,10 +124,10 @@ def test_a_killed_worker_is_named() -> None:
         if (worker, number) == (2, 1):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    ring = Ring(numbered(kill), LAYOUT, workers=WORKERS)
-    check(taken(ring), 0)
-    with pytest.raises(ExternalToolError, match=r"worker 2 \(process \d+\).*exit code -9"):
-        taken(ring)
+    batches = BatchWorkers(numbered(kill), LAYOUT, workers=WORKERS)
+    check(taken(batches), 0)
+    with pytest.raises(ExternalToolError, match=r"worker 2 .*exit code -9"):
+        taken(batches)
 
 
 def _left() -> tuple[set[str], int]:
@@ -138,15 +138,15 @@ def _left() -> tuple[set[str], int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_a_dropped_ring_leaves_nothing() -> None:
-    Ring(numbered(), LAYOUT, workers=WORKERS)  # what multiprocessing itself keeps is there now
+def test_deleted_workers_leave_nothing() -> None:
+    BatchWorkers(numbered(), LAYOUT, workers=WORKERS)  # multiprocessing keeps some files
     gc.collect()
     names, files = _left()
     for _ in range(3):
-        ring = Ring(numbered(), LAYOUT, workers=WORKERS)
-        taken(ring)
-        processes = list(ring.processes)
-        del ring
+        batches = BatchWorkers(numbered(), LAYOUT, workers=WORKERS)
+        taken(batches)
+        processes = list(batches.processes)
+        del batches
         assert not any(process.is_alive() for process in processes)
         del processes
     gc.collect()
@@ -162,10 +162,10 @@ def interrupted():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 sys.path.insert(0, {folder!r})
-import test_batch_workers
-ring = test_batch_workers.Ring(test_batch_workers.numbered(), test_batch_workers.LAYOUT, workers=3)
-test_batch_workers.check(test_batch_workers.taken(ring), 0)
-print(*(process.pid for process in ring.processes), flush=True)
+import test_workers
+batches = test_workers.BatchWorkers(test_workers.numbered(), test_workers.LAYOUT, workers=3)
+test_workers.check(test_workers.taken(batches), 0)
+print(*(process.pid for process in batches.processes), flush=True)
 {end}
 """
 

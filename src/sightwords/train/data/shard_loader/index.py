@@ -1,8 +1,8 @@
-"""What training must know of shards before it streams them: one pass, without decoding an image.
+"""One pass over shards before they are streamed, without decoding an image.
 
-Input: shards. Output: a `ShardIndex`: how many images each has, which are held out for
-calibration, and how often each word is said. Written to disk, so that a run that goes on, and the
-other processes, read it instead.
+Input: shards. Output: a `ShardIndex`: how many images each shard has, which images are held out for
+calibration, and how often each word occurs. It is written to disk for resumed runs and for the
+other processes.
 """
 
 from __future__ import annotations
@@ -35,31 +35,32 @@ Held = tuple[int, str, str, tuple[str, ...]]
 """Hash of the id, id, shard, captions."""
 
 SAMPLE = 25_000
-"""So many captions are kept, to tell the words' parts of speech."""
+"""Captions that are kept, to find the words' parts of speech."""
 
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """The images of some shards, those held out apart."""
+    """The images of some shards, without those held out."""
 
     images: dict[str, int]
-    """Shard -> how many of its images are trained on."""
+    """Shard -> number of its training images."""
     held_out: tuple[str, ...]
     """Ids of the images left for calibration, sorted."""
     counts: dict[str, int]
-    """Word -> how often the captions of the images trained on have it."""
+    """Word -> how often it occurs in captions of training images."""
     captions: int
+    """Number of captions of training images."""
     sample: tuple[str, ...]
     """Some of these captions."""
     key: str
-    """Of the files behind it (`train.data.sources.source_key`)."""
+    """State of the files (`train.data.sources.source_key`)."""
 
     def __len__(self) -> int:
         return sum(self.images.values())
 
     @property
     def words(self) -> WordCounts:
-        """The counts as `Vocabulary.of_counts` takes them."""
+        """The counts, for `Vocabulary.of_counts`."""
         return WordCounts(self.counts, self.captions)
 
 
@@ -71,7 +72,7 @@ def shard_index(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> ShardIndex:
-    """The index of these shards, made at most once while the files stay the same."""
+    """The index of these shards; made once, and again only if the files change."""
     key = f"{source_key(sources)}|{hold_out}"
     path = Path(cache) / f"shards-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     stored = read_sealed(path) if path.exists() else None
@@ -85,7 +86,7 @@ def shard_index(
 
 
 def shards_of(sources: Sequence[str]) -> list[str]:
-    """Every shard that the sources name; other corpora cannot be streamed.
+    """Every shard that the sources name; other kinds of corpora cannot be streamed.
 
     >>> shards_of(["photos-{00..01}.tar"])
     ['photos-00.tar', 'photos-01.tar']
@@ -94,27 +95,27 @@ def shards_of(sources: Sequence[str]) -> list[str]:
     other = next((name for name in found if not SHARD_NAME.search(name)), None)
     if other is not None:
         raise CorpusError(
-            f"{other}: is no shard (.tar, .tar.gz); only shards can be streamed: write some with "
-            "sightwords data convert, or train without run.stream"
+            f"{other}: is not a shard (.tar, .tar.gz), and only shards can be streamed: write some "
+            "with sightwords data convert, or train without run.stream"
         )
     return list(dict.fromkeys(found))
 
 
 def examples_of(shard: str) -> Iterator[Example]:
-    """Captioned images of one shard, in its order; what is wrong with it is logged."""
+    """Captioned images of one shard, in its order; problems are logged."""
     corpus = open_corpus([shard], on_problem=lambda problem: log.warning("%s", problem))
     return (example for example in corpus if example.image is not None)
 
 
 @dataclass(frozen=True)
 class _Summary:
-    """What one shard adds to the index."""
+    """What the index needs from one shard."""
 
     images: int
     words: WordCounts
     sample: list[str]
     held: list[Held]
-    """Its candidates for holding out: the smallest hashes."""
+    """Its candidates for being held out: the smallest hashes of ids."""
 
 
 def _summary(shard: str, *, hold_out: int, sample: int) -> _Summary:
@@ -130,7 +131,7 @@ def _summary(shard: str, *, hold_out: int, sample: int) -> _Summary:
 
 
 def _summaries(shards: Sequence[str], hold_out: int, workers: int) -> Iterator[_Summary]:
-    """One a shard, in order, by processes: parsing tars and captions keeps Python's lock."""
+    """One per shard, in order, by processes: parsing tars and captions holds Python's lock."""
     look = partial(_summary, hold_out=hold_out, sample=SAMPLE // len(shards) + 1)
     if min(workers, len(shards)) < 2:
         yield from map(look, shards)

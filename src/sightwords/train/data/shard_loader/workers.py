@@ -4,15 +4,15 @@
     worker 1: its rows of batch 0, 1, 2, ...   > batch n in slot n mod 4 -> copied out -> free again
     ...                                       /
 
-The memory is made once, before the workers start; for a batch a worker and the main process tell
-each other "done" and "free" by semaphores, and nothing else passes between them. (A `DataLoader`
-makes a shared file for every tensor of every worker, maps it and sends its descriptor.)
+The memory is allocated once, before the workers start. For each batch, a worker and the main
+process signal "ready" and "free" by semaphores; nothing else passes between them. (A `DataLoader`
+creates a shared file for every tensor of every batch, maps it and sends its descriptor.)
 
 Why no slot is overwritten before it was copied: `free` of each worker starts at SLOTS. A worker
-takes one from it before it writes to batch n, and `take` gives one back after batch n was copied.
-So a worker that writes to batch n has seen n + 1 - SLOTS batches copied, all up to n - SLOTS: and
-batch n - SLOTS is the last one that stood in its slot. In the same way `ready` of each worker
-counts the batches it has finished, so that none is copied before all its rows are there.
+takes one before it writes to batch n, and `take` gives one back after it copied batch n. So when
+a worker writes to batch n, n + 1 - SLOTS batches have been copied, that is all up to n - SLOTS, and
+batch n - SLOTS was the last one in this slot. In the same way `ready` of each worker counts the
+batches it has finished, so no batch is copied before all its rows are there.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from sightwords.errors import ExternalToolError
 from sightwords.parallel import parent_watch
 
 SLOTS = 4
-"""Batches in shared memory. Workers that are so far ahead sleep."""
+"""Batches in shared memory; a worker that is this far ahead sleeps."""
 PATIENCE_SECONDS = 1.0
-"""So often a process that waits looks whether the other one is alive."""
+"""A waiting process checks this often whether the other one is alive."""
 
 Parts = tuple[npt.NDArray[Any], ...]
 """The arrays of one batch."""
 Layout = Sequence[tuple[tuple[int, ...], str]]
 """Shape and type of each."""
 Work = Callable[[int, Iterator[Parts]], Iterator[Parts]]
-"""Worker's number, empty batches -> the same, one after another, with the worker's rows in."""
+"""Worker's number, empty batches -> the same batches, with the worker's rows filled in."""
 
 
-class Ring:
-    """Batches without end, in order; the workers end when it is dropped."""
+class BatchWorkers:
+    """Batches without end, in order; the workers end when this object is deleted."""
 
     def __init__(self, work: Work, layout: Layout, *, workers: int) -> None:
         context = multiprocessing.get_context()
@@ -65,20 +65,20 @@ class Ring:
         self.processes: list[BaseProcess] = []
         weakref.finalize(self, _end, self.processes, os.getpid())
         for number, (free, ready) in enumerate(zip(self._free, self._ready, strict=True)):
-            failures, told = context.Pipe(duplex=False)
-            worker = _Worker(work, number, memory, layout, free, ready, told)
+            failures, sent = context.Pipe(duplex=False)
+            worker = _Worker(work, number, memory, layout, free, ready, sent)
             process = context.Process(target=worker.run, daemon=True)
             process.start()
-            told.close()
+            sent.close()
             self.processes.append(process)
             self._failures.append(failures)
 
     def take(self, into: Parts) -> None:
-        """Copy the next batch; an error of a worker is raised here, after the batches before."""
+        """Copy the next batch; raises a worker's error after the batches before it."""
         for number in range(len(self.processes)):
             self._wait(number)
         for target, part in zip(into, next(self._slots), strict=True):
-            target[...] = part  # numpy lets go of Python's lock meanwhile
+            target[...] = part  # numpy releases Python's lock meanwhile
         for free in self._free:
             free.release()
 
@@ -86,21 +86,21 @@ class Ring:
         process, ready = self.processes[number], self._ready[number]
         while not ready.acquire(timeout=PATIENCE_SECONDS):
             alive = process.is_alive()
-            told = _told(self._failures[number])
-            if told is not None:
-                raise told[0] from RuntimeError(f"in worker {number}:\n{told[1]}")
+            sent = _error_of(self._failures[number])
+            if sent is not None:
+                raise sent[0] from RuntimeError(f"in worker {number}:\n{sent[1]}")
             if not alive:
                 if ready.acquire(block=False):  # the last thing it did
                     return
                 raise ExternalToolError(
-                    f"worker {number} (process {process.pid}) that decodes images ended with "
-                    f"exit code {process.exitcode} (-9: killed, often for want of memory); go on "
-                    "from the last checkpoint by the same command, with fewer --workers"
+                    f"worker {number} (process {process.pid}), which decodes images, ended with "
+                    f"exit code {process.exitcode} (-9: killed, often for lack of memory); run the "
+                    "same command with fewer run.workers: it resumes from the last checkpoint"
                 )
 
 
-class Alone:
-    """A ring without workers: this process fills each batch when it is taken."""
+class InProcess:
+    """The same without workers: this process fills each batch when it is taken."""
 
     def __init__(self, work: Work) -> None:
         self._empty: list[Parts] = []
@@ -114,7 +114,7 @@ class Alone:
 
 @dataclass(frozen=True)
 class _Worker:
-    """What a worker process is given, and its life."""
+    """A worker process: what it is given, and what it runs."""
 
     work: Work
     number: int
@@ -126,12 +126,12 @@ class _Worker:
 
     def run(self) -> None:
         """Fill batches until the main process is gone."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C: the main process ends this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the main process ends it
         try:
             for _ in self.work(self.number, self._empty()):
                 self.ready.release()
         except Exception as error:
-            self.failures.send((_that_travels(error), traceback.format_exc()))
+            self.failures.send((_picklable(error), traceback.format_exc()))
 
     def _empty(self) -> Iterator[Parts]:
         lives = parent_watch()
@@ -142,8 +142,8 @@ class _Worker:
             yield slot
 
 
-def _that_travels(error: Exception) -> Exception:
-    """The error itself, or one with its words where it cannot be sent."""
+def _picklable(error: Exception) -> Exception:
+    """The error itself, or its text in a `RuntimeError` if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -151,20 +151,20 @@ def _that_travels(error: Exception) -> Exception:
     return error
 
 
-def _told(failures: Connection) -> tuple[Exception, str] | None:
-    """A worker's error and its traceback, if it sent some."""
+def _error_of(failures: Connection) -> tuple[Exception, str] | None:
+    """A worker's error and its traceback, if it sent one."""
     try:
         found: tuple[Exception, str] | None = failures.recv() if failures.poll() else None
-    except EOFError:  # it ended without a word
+    except EOFError:  # it ended without sending one
         return None
     return found
 
 
 def _end(processes: list[BaseProcess], owner: int) -> None:
-    if os.getpid() != owner:  # a copy in a forked child: they are not its own
+    if os.getpid() != owner:  # in a forked child: the workers belong to its parent
         return
     for process in processes:
-        process.kill()  # a worker has nothing to put away
+        process.kill()  # a worker has nothing to clean up
     for process in processes:
         process.join()
 
