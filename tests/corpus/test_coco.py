@@ -123,14 +123,14 @@ def test_a_cut_file_gives_what_is_before_the_cut(tmp_path: Path, packed: bool) -
 def test_other_json_is_refused_with_what_is_supported(tmp_path: Path) -> None:
     path = tmp_path / "boxes.json"
     path.write_text('{"1": [{"label": "dog"}]}', encoding="utf-8")
-    with pytest.raises(CorpusError, match="webdataset shards"):
+    with pytest.raises(CorpusError, match=r"boxes\.json"):
         open_corpus(path)
     path.write_text('[{"image_id": 1, "caption": "a dog"}]', encoding="utf-8")
-    with pytest.raises(CorpusError, match="results format"):
+    with pytest.raises(CorpusError, match="evaluate"):
         open_corpus(path)
 
 
 def test_boxes_instead_of_captions_say_so(tmp_path: Path) -> None:
     path = coco(tmp_path, [{"id": 1}], [{"image_id": 1, "bbox": [0, 0, 1, 1]}])
-    with pytest.raises(CorpusError, match="holds no captioned image"):
+    with pytest.raises(CorpusError, match=path.name):
         list(open_corpus(path))

@@ -133,13 +133,13 @@ def test_other_settings_and_foreign_shards_are_refused(source: Path, tmp_path: P
     out = tmp_path / "out"
     run(source, out)
     corpus = open_corpus(source)
-    with pytest.raises(CorpusError, match="other settings"):
+    with pytest.raises(CorpusError, match=r"s-index\.json.*--out"):
         list(convert(corpus, out, name="s", encode=keep, shard_bytes=1, settings={"format": "x"}))
     (out / "s-index.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CorpusError, match="not an index"):
+    with pytest.raises(CorpusError, match=r"s-index\.json"):
         run(source, out)
     (out / "s-index.json").unlink()
-    with pytest.raises(CorpusError, match=r"no s-index\.json"):
+    with pytest.raises(CorpusError, match=r"s-index\.json"):
         run(source, out)
 
 

@@ -72,11 +72,11 @@ def test_one_caption_a_row_is_merged_and_bad_rows_are_named(tmp_path: Path, pict
 
 def test_columns_that_are_not_there_are_named(tmp_path: Path, picture: Make) -> None:
     path = parquet(tmp_path / "p.parquet", {"image": [picture()], "label": ["dog"]})
-    with pytest.raises(CorpusError, match="no caption column among image, label"):
+    with pytest.raises(CorpusError, match="image, label"):
         list(open_corpus(path))
 
 
 def test_a_broken_file_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "p.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(CorpusError, match="cannot open it"):
+    with pytest.raises(CorpusError, match=r"p\.parquet"):
         list(open_corpus(tmp_path / "p.parquet"))

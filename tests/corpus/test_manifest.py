@@ -119,9 +119,9 @@ def test_every_bad_row_is_named_and_costs_only_itself(folder: Path) -> None:
 
 def test_a_csv_without_the_columns_says_which_it_has(tmp_path: Path) -> None:
     path = write(tmp_path / "m.csv", "picture,words\na.jpg,A dog.\n")
-    with pytest.raises(CorpusError, match="missing-columns: columns 'picture', 'words'"):
+    with pytest.raises(CorpusError, match=r"missing-columns.*'picture', 'words'"):
         list(open_corpus(path))
-    with pytest.raises(CorpusError, match="holds no captioned image"):
+    with pytest.raises(CorpusError, match=r"empty\.csv"):
         list(open_corpus(write(tmp_path / "empty.csv", "")))
 
 
@@ -137,7 +137,7 @@ def test_utf16_is_refused_until_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="UTF-16"):
         open_corpus(path)
     assert [e.captions for e in open_corpus(path, encoding="utf-16")] == [("A dog.",)]
-    with pytest.raises(CorpusError, match="not known"):
+    with pytest.raises(CorpusError, match="utf-99"):
         open_corpus(path, encoding="utf-99")
 
 
@@ -192,15 +192,15 @@ def test_what_csv_writes_is_read_back(rows: list[tuple[str, str]]) -> None:
 
 
 def test_unknown_formats_name_what_is_supported(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="COCO captions"):
+    with pytest.raises(CorpusError, match=r"m\.xyz.*COCO"):
         open_corpus(write(tmp_path / "m.xyz", "what is this"))
-    with pytest.raises(CorpusError, match="no such file"):
+    with pytest.raises(CorpusError, match=r"gone\.jsonl"):
         open_corpus(tmp_path / "gone.jsonl")
     with pytest.raises(CorpusError, match="hf:owner/name"):
         open_corpus("owner/name")
-    with pytest.raises(CorpusError, match="no captions found"):
+    with pytest.raises(CorpusError, match="empty"):
         open_corpus(_empty(tmp_path))
-    with pytest.raises(CorpusError, match="no source"):
+    with pytest.raises(CorpusError):
         open_corpus([])
 
 
@@ -212,11 +212,11 @@ def _empty(tmp_path: Path) -> Path:
 def test_a_folder_with_two_caption_files_asks_which(folder: Path) -> None:
     write(folder / "manifest.csv", "image,caption\n")
     write(folder / "captions.txt", "image,caption\n")
-    with pytest.raises(CorpusError, match="name one of them"):
+    with pytest.raises(CorpusError, match=r"captions\.txt.*manifest\.csv"):
         open_corpus(folder)
 
 
 def test_an_unknown_split_names_those_there_are(folder: Path) -> None:
     path = write(folder / "m.csv", "image,caption,split\nimages/a.jpg,A dog.,dev\n")
-    with pytest.raises(CorpusError, match=r"no example has split val; found: dev \(1\)"):
+    with pytest.raises(CorpusError, match=r"val.*dev \(1\)"):
         list(open_corpus(path, split="val"))

@@ -61,7 +61,7 @@ def test_text_caption_folders_and_other_members(
     assert (example.split, example.dataset) == ("", "my")
 
 
-def test_iterating_twice_opens_anew_and_counts_anew(tmp_path: Path, make_tar: Make) -> None:
+def test_iterating_twice_opens_and_counts_again(tmp_path: Path, make_tar: Make) -> None:
     (tmp_path / "s.tar").write_bytes(make_tar({"a": ["x", " "], "b": []}))
     corpus = open_corpus(tmp_path / "s.tar")
     for _ in range(2):
@@ -78,9 +78,9 @@ def test_braces_globs_folders_and_several_sources(tmp_path: Path, make_tar: Make
     assert ids(open_corpus(tmp_path / "s-*.tar")) == ["k0", "k1", "k2"]
     assert ids(open_corpus(tmp_path)) == ["k0", "k1", "k2"]
     assert ids(open_corpus([tmp_path / "s-02.tar", tmp_path / "s-00.tar"])) == ["k2", "k0"]
-    with pytest.raises(CorpusError, match="no file matches"):
+    with pytest.raises(CorpusError, match=r"t-\*\.tar"):
         open_corpus(tmp_path / "t-*.tar")
-    with pytest.raises(CorpusError, match="no such file"):
+    with pytest.raises(CorpusError, match=r"t-00\.tar"):
         open_corpus(tmp_path / "t-{00..01}.tar")
 
 

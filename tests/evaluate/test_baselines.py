@@ -39,7 +39,7 @@ def test_every_derangement_is_equally_likely() -> None:
 
 
 def test_one_image_cannot_be_shuffled() -> None:
-    with pytest.raises(ScoreError, match="only 1 image"):
+    with pytest.raises(ScoreError, match="1 image"):
         evaluate_baseline("shuffled-human", {"1": ["a dog"]}, metrics=["bleu"])
 
 
@@ -109,10 +109,10 @@ def test_fifty_references_take_ten_turns_unless_asked_for_more() -> None:
 
 
 def test_one_caption_cannot_be_held_out() -> None:
-    with pytest.raises(ScoreError, match="image '1' has 1 caption; the human baseline needs"):
+    with pytest.raises(ScoreError, match=r"'1'.*1 caption"):
         evaluate_baseline("human", {"1": ["a dog"]}, metrics=["bleu"])
 
 
 def test_unknown_baseline() -> None:
-    with pytest.raises(ScoreError, match="no baseline 'midge'"):
+    with pytest.raises(ScoreError, match="'midge'"):
         evaluate_baseline("midge", PEOPLE)

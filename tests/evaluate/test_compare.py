@@ -87,7 +87,7 @@ def test_the_order_of_the_files_does_not_matter() -> None:
 def test_different_images_or_references_cannot_be_paired() -> None:
     fewer = {key: GOOD[key] for key in list(GOOD)[:5]}
     part = evaluate_captions(fewer, REFERENCES, metrics=["bleu"], subset=True, name="part")
-    with pytest.raises(ScoreError, match=r"different images \(20 and 5, 5 shared"):
+    with pytest.raises(ScoreError, match=r"20.*5.*5"):
         compare_reports(score(GOOD, "good"), part)
     drawn = score(GOOD, "drawn", drawn=1)
     with pytest.raises(ScoreError, match="different references"):

@@ -79,7 +79,7 @@ def test_unusable_records_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_two_spellings_of_one_image_are_ambiguous(tmp_path: Path) -> None:
     path = tmp_path / "refs.jsonl"
     path.write_text('{"id": "1", "captions": ["a"]}\n{"id": "01", "captions": ["b"]}\n')
-    with pytest.raises(SightwordsError, match="'1' and '01' both mean image '1'"):
+    with pytest.raises(SightwordsError, match=r"'1'.*'01'"):
         read_references(path)
 
 

@@ -37,10 +37,10 @@ def test_line_breaks_in_captions_become_spaces() -> None:
 @pytest.mark.parametrize(
     ("captions", "images", "message"),
     [
-        ({"1": "x"}, [1, 2], "1 of 2 images have no caption .first: 2."),
-        ({"1": "x", "2": "y"}, [1], "1 captions are of images outside the list .first: 2."),
-        ({"1": "x"}, [1, 1], "names 1 twice"),
-        ({"dog": "x"}, ["dog"], "'dog' is not a COCO image number"),
+        ({"1": "x"}, [1, 2], "1 of 2.*2"),
+        ({"1": "x", "2": "y"}, [1], "1 .*2"),
+        ({"1": "x"}, [1, 1], "1"),
+        ({"dog": "x"}, ["dog"], "'dog'"),
     ],
 )
 def test_every_image_once_and_no_other(
@@ -63,7 +63,7 @@ def test_every_image_once_and_no_other(
     ],
 )
 def test_names_the_server_would_not_find(name: str) -> None:
-    with pytest.raises(ScoreError, match="would not find"):
+    with pytest.raises(ScoreError, match=repr(name)):
         check_name(name)
 
 
@@ -74,10 +74,10 @@ def test_image_lists(tmp_path: Path) -> None:
     lines.write_text("COCO_test2014_000000000009.jpg\n\n25\n")
     assert read_image_list(coco) == read_image_list(lines) == [9, 25]
     lines.write_text("9\n009\n")
-    with pytest.raises(ScoreError, match="both mean image '9'"):
+    with pytest.raises(ScoreError, match="'9'"):
         read_image_list(lines)
     lines.write_text("\n")
-    with pytest.raises(ScoreError, match="no images"):
+    with pytest.raises(ScoreError, match=r"list\.txt"):
         read_image_list(lines)
 
 
@@ -93,9 +93,9 @@ def test_zip_holds_both_splits_at_its_root(tmp_path: Path) -> None:
 
 def test_half_a_submission_is_refused(tmp_path: Path) -> None:
     val = write_submission({"1": "a"}, [1], tmp_path / VAL)
-    with pytest.raises(ScoreError, match=r"captions_test2014_mine_results\.json is not there"):
+    with pytest.raises(ScoreError, match=TEST):
         write_zip([val, other_split(val)], tmp_path / "results.zip")
-    with pytest.raises(ScoreError, match="one val2014 and one test2014"):
+    with pytest.raises(ScoreError, match=VAL):
         write_zip([val], tmp_path / "results.zip")
-    with pytest.raises(ScoreError, match=r"named results\.zip"):
+    with pytest.raises(ScoreError, match=r"mine\.zip.*results\.zip"):
         write_zip([val, val], tmp_path / "mine.zip")

@@ -107,5 +107,5 @@ def test_a_score_carries_the_sums_it_is_made_of() -> None:
 
 
 def test_columns_of_another_shape_are_refused() -> None:
-    with pytest.raises(ScoreError, match="10 columns, found 3"):
+    with pytest.raises(ScoreError, match=r"10.*3"):
         from_columns(np.zeros((2, 3)))

@@ -117,5 +117,5 @@ def test_one_image_scores_zero_unless_frequencies_are_given() -> None:
 
 
 def test_no_references_to_count_is_an_error() -> None:
-    with pytest.raises(ScoreError, match="no references"):
+    with pytest.raises(ScoreError):
         CiderIdf.of([])

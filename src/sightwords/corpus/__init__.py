@@ -1,9 +1,9 @@
-"""Every caption corpus behind one door: `open_corpus(source)` -> `Example`s, lazily.
+"""Reads every caption corpus: `open_corpus(source)` -> `Example`s, lazily.
 
     COCO JSON, Karpathy JSON, Flickr tokens, PASCAL sentences, shards, manifests, Hugging Face
         -> recognise -> reader -> checked -> Example
 
-Bad records are left out, counted and named in `Corpus.problems`; one never costs another.
+Bad records are left out, counted and named in `Corpus.problems`; the others are still read.
 """
 
 from sightwords.corpus.open import Corpus, open_corpus

@@ -1,4 +1,4 @@
-"""`open_corpus`: one door for every format; says how it knew which it was.
+"""`open_corpus`: opens a corpus of any format, and says how the format was recognised.
 
 source -> recognised by name, then by its first bytes -> Corpus -> Example, Example, ...
 """
@@ -22,7 +22,7 @@ Source = str | os.PathLike[str]
 
 
 class Corpus:
-    """Examples of one or more sources, read lazily; each iteration opens the sources anew."""
+    """Examples of one or more sources, read lazily; each iteration opens the sources again."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Corpus:
         return f"{names}: holds no captioned image or text" + (f"; {first}" if first else "")
 
     def describe(self) -> list[str]:
-        """One line a source: what it was taken for, and why."""
+        """One line per source: the format it was recognised as, and why."""
         lines = (f"{part.source}: {part.format} ({part.reason})" for part in self.parts)
         return [printable(line) for line in lines]
 

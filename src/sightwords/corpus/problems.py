@@ -1,6 +1,6 @@
 """What is wrong with a corpus, by name, with what to do about it.
 
-A reader never stops at a bad record: it adds a `Problem` to a `Problems` and goes on. With
+A reader never stops at a bad record: it adds a `Problem` to a `Problems` and continues. With
 `strict=True` the first problem is raised as a `CorpusError` instead.
 """
 
@@ -42,7 +42,7 @@ REMEDIES: dict[Kind, str] = {
     Kind.NO_CAPTIONS: "add a caption or remove the image; it was left out",
     Kind.CAPTION_WITHOUT_IMAGE: "name the image in that row, or remove the row",
     Kind.WRONG_ENCODING: "save the file as UTF-8, or name its encoding with --encoding",
-    Kind.MALFORMED_RECORD: "mend that record; only it was left out",
+    Kind.MALFORMED_RECORD: "fix that record; only it was left out",
     Kind.MISSING_COLUMNS: "add a header with 'image' and 'caption', or name the columns "
     "with --image-column and --captions",
     Kind.TRUNCATED_FILE: "copy or download the file again; every whole record before the cut "

@@ -76,7 +76,7 @@ class Part:
 
 
 def recognise(source: str, options: Options = Options()) -> list[Part]:  # noqa: B008
-    """The parts of a source: one, or one a file where a pattern names files other than shards."""
+    """The parts of a source: one, or one per file where a pattern names files other than shards."""
     if source.startswith(HUB_PREFIX) and not is_url(source):
         return [_hf(source, options, "the prefix hf:")]
     if not is_url(source) and Path(source).is_dir():

@@ -33,7 +33,7 @@ class Row:
 def merged(rows: Callable[[Problems], Iterator[Row]], problems: Problems) -> Iterator[Row]:
     """Join the rows of each image, wherever they stand; images come in order of their last row.
 
-    Two passes: the first notes the last row of each id, so that the second can let go of an
+    Two passes: the first notes the last row of each id, so that the second can release an
     image as soon as it is complete. Memory holds the ids and the images still open, not the text.
     """
     last_row: dict[str, int] = {}

@@ -3,8 +3,8 @@
     000000000632.avif  000000000632.json  000000000785.avif  000000000785.json  ...
 
 The key is the name up to the first dot behind the last slash. `KEY.json` holds `captions` (or
-`caption`) and may hold `id`, `key`, `dataset`, `split`; `KEY.txt` holds a caption a line. Shards
-are streamed from first to last byte, local or remote, gzipped or not, and never unpacked; the
+`caption`) and may hold `id`, `key`, `dataset`, `split`; `KEY.txt` holds one caption per line.
+Shards are streamed from first to last byte, local or remote, gzipped or not, and never unpacked; the
 image's bytes travel in `ImageRef.data`.
 """
 

@@ -34,7 +34,7 @@ _RANGE = re.compile(r"^(\d+)\.\.(\d+)$")
 
 
 def whence(location: str) -> str:
-    """What to do about a path that leads nowhere.
+    """What to do about a path that does not exist.
 
     >>> whence("/data/photos.csv"), whence("photos.csv").startswith("check the path (it is ")
     ('check the path', True)
@@ -55,8 +55,8 @@ def is_url(location: str) -> bool:
 def listed_image(location: str, *, allow_urls: bool = False) -> ImageRef:
     """An image that a list names. Whoever wrote the list must not choose what is fetched.
 
-    Where the user allows it, http and https URLs are fetched, but no others: `file://` and its
-    kin would reach what the writer of the list cannot.
+    Where the user allows it, http and https URLs are fetched, but no others: `file://` and
+    similar URLs would reach what the writer of the list cannot.
 
     >>> [listed_image(name, allow_urls=True).fetch for name in ("a.jpg", "http://a", "s3://a")]
     [True, True, False]
@@ -92,7 +92,7 @@ def expand(pattern: str) -> list[str]:
     """The files a pattern names: braces first, then `*`, `?` and `[...]`; sorted within a glob.
 
     A name without `*`, `?` or `[` stands for itself, there or not; a glob that matches nothing
-    is an error, because an empty corpus is never what was meant.
+    is an error, because nobody wants an empty corpus.
     """
     found: list[str] = []
     for name in [pattern] if _exists(pattern) else expand_braces(pattern):
@@ -182,7 +182,7 @@ def _open_raw(location: str) -> IO[bytes]:
 
 
 def read_bytes(image: ImageRef) -> bytes:
-    """The bytes of an image, wherever they are; OSError or ImageError when they cannot be had."""
+    """The bytes of an image, wherever they are; OSError or ImageError when they cannot be read."""
     if image.data is not None:
         return image.data
     if image.member is not None:

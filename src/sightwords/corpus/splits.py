@@ -1,4 +1,4 @@
-"""Splits and choices that come out the same on every machine, whatever the order of the input.
+"""Splits and choices that are the same on every machine and for every order of the input.
 
 The paper (section 6) halves COCO's validation set into validation and test, and scores with 4
 randomly chosen references; it lists neither the ids nor the choice, so both are functions of a

@@ -1,4 +1,4 @@
-"""Reads a tar as a stream, and goes on where the standard library stops.
+"""Reads a tar as a stream, and continues where the standard library stops.
 
 `tarfile` ends silently at a damaged header or at a cut between members, which would lose records
 without a word. This reader takes its header parser (`TarInfo.frombuf`) and does the walking

@@ -1,8 +1,8 @@
 """The baselines that need no model (Table 4): Shuffled Human and Human.
 
-Shuffled Human says of each image what a person said of another; it measures how much of a score
-the style of a dataset explains. Human holds out one caption of each image and scores it against
-the others, once for every caption, and averages.
+Shuffled Human gives each image a caption that a person wrote for another image; it measures how
+much of a score the style of a dataset explains. Human holds out one caption of each image and
+scores it against the others, once for every caption, and averages.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def shuffle_captions(
 def derangement(count: int, rng: random.Random) -> list[int]:
     """A random order in which nothing stays in place, every such order equally likely.
 
-    Shuffles until one comes out (2.7 tries on average, whatever the count).
+    Shuffles until one comes out (2.7 tries on average, for any count).
 
     >>> derangement(2, random.Random(0))
     [1, 0]
@@ -106,7 +106,7 @@ def hold_out(
 ) -> Held:
     """In the given turn: one caption of each image, and its other captions as references.
 
-    Every image goes through its captions in its own random order, beginning again when it has
+    Every image goes through its captions in its own random order, and starts again when it has
     fewer than there are turns (a few PASCAL images have 4, not 5).
     """
     captions: dict[str, str] = {}
@@ -114,7 +114,7 @@ def hold_out(
     for key, said in people.items():
         if len(said) < 2:
             raise ScoreError(
-                f"image {key!r} has {len(said)} caption; the human baseline needs at least 2 an "
+                f"image {key!r} has {len(said)} caption; the human baseline needs at least 2 per "
                 "image, one to hold out and one to compare with"
             )
         order = random.Random(f"{seed}:{key}").sample(range(len(said)), len(said))
@@ -125,7 +125,7 @@ def hold_out(
 
 
 def usual_count(people: Mapping[str, Sequence[str]]) -> int:
-    """The commonest number of captions an image; the smaller of equally common ones.
+    """The most common number of captions per image; the smallest of equally common ones.
 
     >>> usual_count({"1": "abcde", "2": "abcde", "3": "abcdef"})
     5

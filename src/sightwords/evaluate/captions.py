@@ -55,10 +55,10 @@ def evaluate_captions(
     references_per_image: int | None = None,
     seed: int = 0,
 ) -> Report:
-    """Score one caption an image against its references, with the COCO metrics.
+    """Score one caption per image against its references, with the COCO metrics.
 
     `results` and `references` are files or mappings by image id (see `corpus.ids` for how ids
-    are matched). Without `subset` both must speak of the same images; with it, the images that
+    are matched). Without `subset` both must have the same images; with it, the images that
     both have are scored, and every signature says so. `references_per_image` keeps that many
     references of each image, drawn with `seed` (the paper's "4 randomly selected references"); an
     image that has fewer keeps them all.

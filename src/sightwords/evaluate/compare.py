@@ -86,7 +86,7 @@ def compare_reports(first: Report, second: Report, *, seed: int = 0) -> Comparis
 
 
 def _bootstrap(first: Report, second: Report, metric: str, *, seed: int) -> PairedTest:
-    """Resample images; BLEU and METEOR are no means over images: made anew from their sums."""
+    """Resample images; BLEU and METEOR, not means over images, are computed from the sums."""
     rng = np.random.default_rng(seed)
     left, right = first.score(metric), second.score(metric)
     order = _rows_in_order(second, first.pairs.ids)
@@ -111,7 +111,7 @@ def _in_order_of(first: Report, second: Report) -> Comparison:
     if first.captions.keys() != second.captions.keys():
         shared = len(first.captions.keys() & second.captions.keys())
         raise ScoreError(
-            f"{first.name} and {second.name} speak of different images "
+            f"{first.name} and {second.name} caption different images "
             f"({len(first.captions)} and {len(second.captions)}, {shared} shared); "
             "a paired comparison needs the same ones"
         )
@@ -134,7 +134,7 @@ def _in_order_of(first: Report, second: Report) -> Comparison:
 def most_different(
     comparison: ComparisonReport, *, count: int = SHOWN
 ) -> tuple[str, tuple[list[str], list[str]]]:
-    """The metric that ranks, and the ids where the first and where the second is far better.
+    """The metric that ranks, and the ids where the first and where the second is better.
 
     Largest difference first; equal ones in the order of the first report.
     """
@@ -148,7 +148,7 @@ def most_different(
 
 
 def aligned(report: Report, metric: str, ids: Sequence[str]) -> FloatArray:
-    """Per-image values in the order of `ids`, whatever the report's own order."""
+    """Per-image values in the order of `ids`."""
     return report.score(metric).per_image[_rows_in_order(report, ids)]
 
 

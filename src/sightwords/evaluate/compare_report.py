@@ -21,7 +21,7 @@ from sightwords.types import ImageRef
 
 
 def comparison_grid(comparison: ComparisonReport) -> Grid:
-    """A line a metric: both values, the difference, both p-values."""
+    """One line per metric: both values, the difference, both p-values."""
     return Grid(
         (
             "metric",
@@ -169,7 +169,7 @@ def thumbnail(image: ImageRef | None, *, longer_side_px: int = THUMBNAIL_PX) -> 
     try:
         picture = decode_apart(image)
     except ImageError:
-        return ""  # the page is worth having without this picture; the id still names the image
+        return ""  # the page is useful without this picture; the id still names the image
     picture.thumbnail((longer_side_px, longer_side_px))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80, optimize=True)

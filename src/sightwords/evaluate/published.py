@@ -1,4 +1,4 @@
-"""What the paper printed, for standing beside our own figures; never a stand-in for them.
+"""The figures that the paper printed, to show beside our own; never used in place of them.
 
 All values in per cent unless said otherwise. None: the paper gives no figure there.
 """

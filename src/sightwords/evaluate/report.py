@@ -1,7 +1,7 @@
 """Reports out: the table on screen, and JSON, CSV and Markdown files, each written whole.
 
 A folder of a report holds `scores.json` (every digit, keys as in `METRICS`), `scores.csv`,
-`scores.md` (rounded, with signatures) and `per_image.jsonl` (one image a line).
+`scores.md` (rounded, with signatures) and `per_image.jsonl` (one line per image).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def report_json(report: Report) -> str:
 
 
 def per_image_jsonl(report: Report) -> str:
-    """One line an image: id, caption and its value under each metric."""
+    """One line per image: id, caption and its value under each metric."""
     lines = [
         json.dumps(
             {

@@ -1,9 +1,9 @@
-"""Results files in: what a captioning system said about each image, one caption an image.
+"""Results files in: one caption per image from a captioning system.
 
 Three forms, told apart by how the text begins; each may be gzipped:
 
 - COCO results JSON: `[{"image_id": 9, "caption": "a dog"}, ...]`;
-- JSONL: one object a line with the caption under `caption` and the image under `id`, `image_id`,
+- JSONL: one object per line with the caption under `caption` and the image under `id`, `image_id`,
   `key` or `image`; other fields are ignored;
 - CSV: a first line that names the columns, as JSONL names its fields.
 """
@@ -57,12 +57,12 @@ def collect_results(
         if not isinstance(caption, str):
             raise ScoreError(
                 f"{where}, {place}: 'caption' is {_kind(caption)}, expected a string; "
-                "write one caption an image (an empty string for none, which scores 0)"
+                "write one caption per image (an empty string for none, which scores 0)"
             )
         if key in captions:
             raise ScoreError(
-                f"{where}, {place}: image {key!r} has a caption already ({first_place[key]}); "
-                "results hold one caption an image, so remove the other"
+                f"{where}, {place}: image {key!r} already has a caption ({first_place[key]}); "
+                "results hold one caption per image, so remove the other"
             )
         captions[key], first_place[key] = caption, place
     if not captions:

@@ -1,4 +1,4 @@
-"""One small JSON file a table row: `DIR/<table>/<system>.json`.
+"""One small JSON file per table row: `DIR/<table>/<system>.json`.
 
 A row is written by the command that measured it (`--save-row TABLE:SYSTEM`) and read by
 `sightwords evaluate tables`; nothing else puts a number into a table. Values are fractions
@@ -170,8 +170,10 @@ def read_human_row(path: str | Path) -> HumanRow:
         ) from error
     if origin != "human" or "|origin:human|" not in signature:
         raise ScoreError(
-            f"{path}: its votes are {origin}, and only people's fill human columns; leave it out"
+            f"{path}: its votes are {origin}; only votes of people fill human columns, so leave it out"
         )
     if against != "human":
-        raise ScoreError(f"{path}: compares with {against!r}; the columns ask for human captions")
+        raise ScoreError(
+            f"{path}: compares with {against!r}; expected a comparison with human captions"
+        )
     return HumanRow(system, cells, signature)

@@ -33,7 +33,7 @@ def write_submission(
     """Write one results file for the server, and return its path.
 
     `images` lists the split: a COCO JSON file with `images` (such as `image_info_test2014.json`),
-    or a text file with one id or file name a line. `out` must carry the server's name.
+    or a text file with one id or file name per line. `out` must carry the server's name.
     """
     check_name(out.name)
     captions = (
@@ -51,7 +51,7 @@ def write_submission(
 
 
 def submission_text(captions: Mapping[str, str], images: Iterable[int]) -> str:
-    r"""The file's text: the images in their order, one object a line.
+    r"""The file's text: the images in their order, one object per line.
 
     >>> print(submission_text({"25": "a dog", "9": "a cat"}, [9, 25]))
     [
@@ -77,7 +77,7 @@ def submission_text(captions: Mapping[str, str], images: Iterable[int]) -> str:
 
 
 def check_name(name: str) -> tuple[str, str]:
-    """The (split, algorithm) that a file name says.
+    """The (split, algorithm) in a file name.
 
     >>> check_name("captions_val2014_sightwords_results.json")
     ('val', 'sightwords')
@@ -133,7 +133,7 @@ def read_image_list(path: str | Path) -> list[int]:
     else:
         raw = [line.strip() for line in text.splitlines() if line.strip()]
     if not raw:
-        raise ScoreError(f"{path}: no images in it; expected one id a line, or COCO JSON")
+        raise ScoreError(f"{path}: no images in it; expected one id per line, or COCO JSON")
     canonical_ids(raw, where=str(path))
     return [_number(value, where=str(path)) for value in raw]
 

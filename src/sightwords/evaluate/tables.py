@@ -97,7 +97,8 @@ def systems_table(rows: Mapping[str, Row], *, studies: Sequence[HumanRow] = ()) 
     """Table 4: eight systems and Human against 4 random references."""
     judged = {study.system: study.cells for study in studies}
     if len(judged) < len(studies):
-        raise ScoreError("two studies judge the same system; give one of them")
+        names = ", ".join(study.system for study in studies)
+        raise ScoreError(f"two studies judge the same system ({names}); give one of them")
     keys = ("pplx", "bleu_4", "meteor", *HUMAN_STUDY)
     return _side_by_side(
         rows,
@@ -212,7 +213,7 @@ def _first_counts(rows: Iterable[Row], counts: Sequence[str]) -> list[str]:
 def _notes(rows: Iterable[Row], *, references: str | None) -> tuple[str, ...]:
     """A warning for each row measured with another number of references, then one signature each.
 
-    A signature's images and references apply to the whole row, so one a row is enough.
+    A signature's images and references apply to the whole row, so one per row is enough.
     """
     notes = []
     for row in rows:

@@ -103,7 +103,9 @@ def _read_jsonl(path: str | Path) -> WordScoreTable:
         where = f"{path}, {place}"
         key = canonical_id(record_id(record, where=where))
         if key in by_image:
-            raise ScoreError(f"{where}: image {key!r} was there before; write one line an image")
+            raise ScoreError(
+                f"{where}: image {key!r} is already in the file; write one line per image"
+            )
         said = record.get("words")
         if not isinstance(said, dict) or not all(_is_score(value) for value in said.values()):
             raise ScoreError(

@@ -30,7 +30,7 @@ class WordReport:
 
     name: str
     table: WordTable
-    """A row a word."""
+    """One row per word."""
     means: tuple[WordMeans, ...]
     """By part of speech, All last; All alone where no part of speech is known."""
     scores: Scores = field(repr=False)
@@ -167,7 +167,7 @@ def word_json(report: WordReport) -> str:
 
 
 def word_csv(report: WordReport) -> str:
-    """A line a word: its part of speech and everything measured; empty where not defined."""
+    """One line per word: its part of speech and everything measured; empty where not defined."""
     columns = (
         "positives",
         "ap",
@@ -212,7 +212,7 @@ def save_word_rows(report: WordReport, folder: str | Path, *, system: str) -> Pa
 
 
 def plot_words(report: WordReport, words: Sequence[str], path: str | Path) -> None:
-    """Draw one curve a word, with a dot where people stand, as PNG, SVG or PDF by the ending."""
+    """Draw one curve per word, with a dot for people, as PNG, SVG or PDF by the ending."""
     figures = require("matplotlib.figure", extra="eval", purpose="drawing curves")
     place = {word: number for number, word in enumerate(report.table.words)}
     unknown = [word for word in words if word not in place]

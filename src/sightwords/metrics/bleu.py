@@ -38,7 +38,7 @@ SMALL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BleuStatistics:
-    """What BLEU is computed from, one row a candidate."""
+    """What BLEU is computed from, one row per candidate."""
 
     correct: IntArray
     """(C, 4) n-grams of the candidate found in the references, clipped."""
@@ -106,7 +106,7 @@ def statistics(table: NgramTable) -> BleuStatistics:
 def statistics_of(
     candidates: Sequence[Sequence[Tokens]], references: Sequence[Sequence[Tokens]]
 ) -> BleuStatistics:
-    """Statistics of many candidates an image (M-best lists), in order.
+    """Statistics of many candidates per image (M-best lists), in order.
 
     >>> found = statistics_of([[("a", "dog"), ("a", "a")]], [[("a", "dog", "runs")]])
     >>> found.correct[:, :2].tolist(), found.reference_length.tolist()

@@ -125,7 +125,7 @@ def scores_of(
     *,
     idf: CiderIdf,
 ) -> FloatArray:
-    """CIDEr-D of many candidates an image (M-best lists), in order.
+    """CIDEr-D of many candidates per image (M-best lists), in order.
 
     >>> idf = CiderIdf.of([[("a", "dog")], [("a", "cat")]])
     >>> scores_of([[("a", "dog"), ("a", "cat")]], [[("a", "dog")]], idf=idf).tolist()
@@ -138,7 +138,7 @@ def scores_of(
 def candidate_scores(
     table: NgramTable, *, idf: CiderIdf | None = None, plain: bool = False
 ) -> FloatArray:
-    """(C,) score of every candidate of the table; any number of them an image."""
+    """(C,) score of every candidate of the table; any number of them per image."""
     pairs = pair_up(table.sentences)
     cosines = np.zeros(len(pairs.candidate))  # (P,) summed over the orders
     for order, weight in zip(table.orders, _idf_weights(table, idf), strict=True):

@@ -4,7 +4,7 @@
 lengths, gives precision and recall; the best precision and the best recall are taken separately
 over the references and joined with beta = 1.2.
 
-The subsequences of all pairs are found together, one bit a candidate token: Hyyro's bit-parallel
+The subsequences of all pairs are found together, one bit per candidate token: Hyyro's bit-parallel
 recurrence (2004), run on whole arrays.
 """
 
@@ -41,7 +41,7 @@ def rouge_l(pairs: Comparison) -> Score:
 
 
 def candidate_scores(sentences: Interned) -> FloatArray:
-    """(C,) ROUGE-L of every candidate; any number of them an image."""
+    """(C,) ROUGE-L of every candidate; any number of them per image."""
     pairs, lengths = pair_up(sentences), sentences.lengths
     if not len(pairs.starts):
         return np.zeros(0)

@@ -29,9 +29,9 @@ class Comparison:
     ids: tuple[str, ...]
     """No id twice."""
     candidates: tuple[Tokens, ...]
-    """One an image; may be empty, which scores 0."""
+    """One per image; may be empty, which scores 0."""
     references: tuple[tuple[Tokens, ...], ...]
-    """At least one an image; a reference without tokens counts as one that nothing matches."""
+    """At least one per image; nothing matches a reference without tokens."""
     tokenizer: str = TOKENIZER
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Comparison:
         if len(set(counts)) > 1:
             raise ScoreError(
                 "{} ids, {} candidates and {} groups of references; "
-                "give one candidate and one group an image".format(*counts)
+                "give one candidate and one group per image".format(*counts)
             )
         _refuse_repeats(self.ids)
         _refuse_gaps(self.ids, dict(zip(self.ids, self.references, strict=True)))
@@ -99,7 +99,7 @@ class Comparison:
 class Sums:
     """Counts that add up over images, and what turns their sum into the corpus value.
 
-    A bootstrap resamples the rows, adds them up and computes the metric anew.
+    A bootstrap resamples the rows, adds them up and computes the metric from the sums.
     """
 
     rows: npt.NDArray[np.float64]
@@ -120,7 +120,7 @@ class Score:
     signature: str
     """Everything needed to reproduce the value."""
     sums: Sums | None = field(default=None, repr=False)
-    """For a corpus value that is not the mean of the images': what it is made of instead."""
+    """For a corpus value that is not the mean over images: the sums it is computed from."""
 
 
 def signature(metric: str, pairs: Comparison, **settings: object) -> str:

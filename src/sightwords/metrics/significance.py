@@ -61,7 +61,7 @@ class ErrorBar:
 def wilcoxon(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTest:
     """Wilcoxon's signed-rank test on per-image values, two-sided; equal pairs are left out.
 
-    Two systems that differ nowhere have p = 1.
+    Two systems without a difference have p = 1.
 
     >>> test = wilcoxon([3.0, 5.0, 4.0, 6.0, 9.0], [1.0, 2.0, 0.0, 1.0, 3.0])
     >>> round(test.p_value, 4), test.differing  # all five in favour: 2 / 2**5

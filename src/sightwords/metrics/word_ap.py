@@ -210,7 +210,7 @@ def _check_shapes(
     if not len(words) == len(pos) == scores.shape[1]:
         raise ScoreError(
             f"{len(words)} words and {len(pos)} parts of speech for {scores.shape[1]} columns of "
-            "scores; give one of each a column"
+            "scores; give one of each per column"
         )
     if np.isnan(scores).any():
         image, word = map(int, np.argwhere(np.isnan(scores))[0])

@@ -1,4 +1,4 @@
-"""What word detection is judged by and what comes out: Table 3 of the paper.
+"""Input and output of the word metrics: Table 3 of the paper.
 
 `CaptionCounts` go into `word_ap.evaluate_words`, a `WordTable` comes out, and `summarise` makes
 the rows and columns of Table 3 of it.
@@ -43,7 +43,7 @@ class CaptionCounts:
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """One row a word; undefined values are NaN."""
+    """One row per word; undefined values are NaN."""
 
     words: tuple[str, ...]
     pos: tuple[str, ...]

@@ -46,7 +46,7 @@ class WordCounts:
 
     @classmethod
     def of_captions(cls, captions: Iterable[str], *, batch_size: int = 20_000) -> WordCounts:
-        """Count while streaming: captions are tokenised `batch_size` at a time and let go."""
+        """Count while streaming: captions are tokenised `batch_size` at a time and not kept."""
         counts: Counter[str] = Counter()
         seen = 0
         stream = iter(captions)
@@ -87,7 +87,7 @@ class Vocabulary:
     pos: tuple[str, ...] | None = None
     """(V,) coarse part of speech, once tagged (see `sightwords.text.pos`)."""
     closed_class: tuple[str, ...] = CLOSED_CLASS
-    """Words of its language that say nothing of an image; they need not be among `words`."""
+    """Words of its language that tell nothing about an image; they need not be among `words`."""
     written: Mapping[str, str] = field(default_factory=dict, hash=False)
     """How captions spell a word that they do not write in lower case: `mann` -> `Mann`."""
     ids: Mapping[str, int] = field(init=False, repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""A vocabulary as a file: UTF-8 JSON, one word a line, the same bytes for the same vocabulary."""
+"""A vocabulary as a file: UTF-8 JSON, one word per line, the same bytes for the same vocabulary."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def to_json(vocabulary: Vocabulary) -> str:
 
 
 def _language(vocabulary: Vocabulary) -> str:
-    """What is not as in lower-case English, a key a line."""
+    """What differs from lower-case English, one key per line."""
     said: dict[str, object] = {}
     if vocabulary.closed_class != CLOSED_CLASS:
         said["closed_class"] = vocabulary.closed_class
@@ -111,7 +111,7 @@ def from_json(text: str, *, name: str = "<text>") -> Vocabulary:
         or not all(isinstance(word, str) for word in (*closed, *written.values()))
     ):
         raise VocabularyError(
-            f"{name}: 'closed_class' is no list of words, or 'written' no object of them; "
+            f"{name}: 'closed_class' is not a list of words, or 'written' not an object of words; "
             "build the vocabulary again"
         )
     _refuse_control([*(row[0] for row in rows), *closed, *written, *written.values()], name)

@@ -1,4 +1,4 @@
-"""How captions are written: tokens are lower-case, and so are vocabularies; a text is not.
+"""How captions are written: tokens and vocabularies are lower-case; a written caption is not.
 
 `written_forms` is for languages that capitalise nouns: captions -> {"mann": "Mann"}.
 """
@@ -16,8 +16,8 @@ _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 def written_forms(captions: Iterable[str], words: Collection[str]) -> dict[str, str]:
     """Of each word the form that captions have most often, where that is not the word itself.
 
-    The first word of a caption tells nothing: there every word is capitalised. Of forms equally
-    often the lower-case one is taken, then the first by code points.
+    The first word of a caption is ignored, since every word is capitalised there. Of equally
+    frequent forms the lower-case one is taken, then the first by code points.
 
     >>> written_forms(["Ein Mann geht.", "der Mann isst Äpfel"], ["mann", "ein", "äpfel"])
     {'mann': 'Mann', 'äpfel': 'Äpfel'}
@@ -37,10 +37,11 @@ def written_forms(captions: Iterable[str], words: Collection[str]) -> dict[str, 
 
 
 def as_sentence(caption: str) -> str:
-    """A capital first, one full stop last, no space before a sign: as anyone might have written it.
+    """A capital first, one full stop last, no space before a sign: as a person would write it.
 
-    Screen readers pause at the full stop. Judges of captions see all of them so: systems write none
-    of these and corpora split them off, which would tell whose a caption is without reading it.
+    Screen readers pause at the full stop. Judges in a study see every caption in this
+    form: systems write no capitals or full stops and corpora split them off, so that the form would
+    tell who wrote a caption.
 
     >>> as_sentence("a dog near the water"), as_sentence("A dog near the water 's edge , alone .")
     ('A dog near the water.', "A dog near the water's edge, alone.")

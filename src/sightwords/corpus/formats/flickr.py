@@ -3,7 +3,7 @@
     1000268201_693b08cb0e.jpg#0<TAB>A child in a pink dress is climbing up a set of stairs .
 
 Copies in circulation have `@` for the tab, and Flickr8k one image called `...jpg.1`; both are
-read. Official splits are lists of image names, one file a split, found beside the token file
+read. Official splits are lists of image names, one file per split, found beside the token file
 (`Flickr_8k.trainImages.txt`, `...devImages.txt`, `...testImages.txt`) or in the folder given.
 """
 

@@ -32,7 +32,7 @@ def read_hf(
     columns: Columns = Columns(),  # noqa: B008
     split: str | None = None,
 ) -> Iterator[Located]:
-    """Examples of a dataset; neighbouring rows of one id (one caption a row) are merged."""
+    """Examples of a dataset; neighbouring rows with one id are merged."""
     folder = ImageFolder(images) if images is not None else None
     for name, dataset in _open(source, split):
         reader = _Reader(source, name, columns, folder)

@@ -2,7 +2,7 @@
 
 COCO's and Karpathy's files are one JSON object of up to 150 MB. `json.load` would make all of it
 into Python objects at once, several times its size, and lose every record of a file that is cut
-off at its end; here each item is parsed when it is asked for, and a cut costs only what is behind.
+off at its end; here each item is parsed when it is asked for, and a cut loses only what follows.
 """
 
 from __future__ import annotations

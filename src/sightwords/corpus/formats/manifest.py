@@ -5,7 +5,7 @@
 
 Column names are found by what people call them (`IMAGE_COLUMNS`, ...) or given. Rows of one image
 are merged wherever they stand. Rows without an image are text for the language model, unless an
-image folder is given: then the image is looked up by id. A `.txt` is one sentence a line.
+image folder is given: then the image is looked up by id. A `.txt` holds one sentence per line.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_manifest(
 def read_sentences(
     location: str, problems: Problems, *, encoding: str = "utf-8"
 ) -> Iterator[Located]:
-    """Language model text, one sentence a line; ids are `NAME:LINE`. Blank lines part nothing."""
+    """Language model text, one sentence per line; ids are `NAME:LINE`. Blank lines are skipped."""
     name = stem(location)
     for number, line in read_lines(location, problems, encoding=encoding):
         if line.strip():

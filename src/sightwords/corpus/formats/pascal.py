@@ -1,10 +1,10 @@
 """UIUC PASCAL sentences, in the two layouts that exist.
 
-The authors published one web page, its images in a folder a class, its sentences in tables:
+The authors published one web page, images in one folder per class, sentences in tables:
 
     <td><img src="aeroplane/2008_000716.jpg"></td> <td><table><tr><td> A plane. </td></tr> ...
 
-Downloaders turn it into a text file an image, one sentence a line, in folders by class or in one:
+Downloaders turn it into one text file per image, one sentence per line, in folders by class or in one:
 
     sentence/aeroplane/2008_000716.txt    dataset/aeroplane/2008_000716.jpg
 
@@ -67,7 +67,7 @@ def read_sentence_folder(
 
 
 def is_sentence_file(path: Path) -> bool:
-    """A text file that is no read-me; one popular downloader forgets the dot (`2008_000716txt`)."""
+    """A text file, but no read-me; one popular downloader forgets the dot (`2008_000716txt`)."""
     return path.name.endswith("txt") and "readme" not in path.name.lower() and path.is_file()
 
 

@@ -2,8 +2,8 @@
 
 Reading METEOR's paraphrase file takes seconds, mapping the 49 MB of its hashed form into memory
 takes milliseconds. The file lies in the user's cache directory (SIGHTWORDS_CACHE, by default the
-platform's), named after the hash it uses and the file it was made from. Losing it, damaging it or
-having no place for it costs time only.
+platform's), named after the hash it uses and the file it was made from. If it is lost or damaged,
+or there is no place for it, the only cost is time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The phrases of a batch of sentences, and which of them METEOR takes for the same.
+"""The phrases of a batch of sentences, and which of them METEOR takes as equal.
 
 Four modules find matches: the same word, the same stem, a shared WordNet synonym set, and an entry
 of the paraphrase table (in either direction). Whether two phrases match does not depend on where
 they stand, so that relation is worked out once for all sentences of a batch.
 
-METEOR compares words by Java's 32-bit hash of them; here they are compared by 64 bits, so that an
-accidental match between different words, which METEOR's authors call insignificant, is not copied.
+METEOR compares words by Java's 32-bit hash of them; here they are compared by 64 bits, so accidental
+matches between different words, which METEOR's authors call insignificant, are not reproduced.
 """
 
 from __future__ import annotations

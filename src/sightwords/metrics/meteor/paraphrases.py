@@ -1,4 +1,4 @@
-"""METEOR's paraphrase table: which of the phrases at hand are paraphrases of each other.
+"""METEOR's paraphrase table: which of given phrases are paraphrases of each other.
 
 The table has 5.3 million entries, 62 MB compressed; METEOR's jar spends most of its time and 1.4 GB
 on loading it. Here a phrase is its hash (`hash.py`), and the table three columns of numbers.
@@ -61,7 +61,7 @@ class ParaphraseTable:
 
 
 def read_table(path: Path) -> ParaphraseTable:
-    """Read a METEOR paraphrase file: three lines an entry, probability, phrase, paraphrase."""
+    """Read a METEOR paraphrase file: three lines per entry: probability, phrase, paraphrase."""
     phrases: list[U64] = []
     paraphrases: list[U64] = []
     lines = 0
@@ -71,7 +71,7 @@ def read_table(path: Path) -> ParaphraseTable:
         lines += len(hashes)
     if lines % 3 or not lines:
         raise ExternalToolError(
-            f"{path}: expected METEOR's three lines an entry, found {lines} lines; "
+            f"{path}: expected METEOR's three lines per entry, found {lines} lines; "
             "reinstall pycocoevalcap"
         )
     return _by_phrase(np.concatenate(phrases), np.concatenate(paraphrases))

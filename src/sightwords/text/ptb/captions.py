@@ -1,6 +1,6 @@
 """Captions -> tokens, exactly as the COCO caption tools cut them, without Java.
 
-The COCO tools write captions to a file, one a line (a line feed inside a caption becomes a
+The COCO tools write captions to a file, one per line (a line feed inside a caption becomes a
 space), run the Stanford PTB tokeniser of CoreNLP 3.4.1 over it with `-preserveLines -lowerCase`,
 and drop from each line the tokens on their punctuation list. BLEU, ROUGE and CIDEr are computed
 on what is left, so scores can only be compared when the tokens are the same.
@@ -101,7 +101,7 @@ def tokenize_file(captions: Sequence[str]) -> list[list[str]]:
 
 
 def clear_memo() -> None:
-    """Forget all remembered words; only measurements and tests need this."""
+    """Forget all remembered words, for measurements and tests."""
     for table in (_MEMO, _OPEN, _AHEAD):
         table.clear()
 

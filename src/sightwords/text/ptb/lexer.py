@@ -89,7 +89,7 @@ def _lowered(token: str) -> str:
 
 
 # Capital sigma turns into one of two letters. Java asks whether another cased letter stands
-# before it and none after it in the same word, and a word there goes on over digits, hyphens and
+# before it and none after it in the same word, and a word there continues over digits, hyphens and
 # apostrophes; Python looks no further than the nearest character that matters.
 _SIGMA_WORD = re.compile(r"[\w\u00ad]+(?:[.'\u2019\u2010\u2011-][\w\u00ad]+)*")
 
