@@ -4,7 +4,7 @@
 
 The key is the name up to the first dot behind the last slash. `KEY.json` holds `captions` (or
 `caption`) and may hold `id`, `key`, `dataset`, `split`; `KEY.txt` holds one caption per line.
-Shards are streamed from first to last byte, local or remote, gzipped or not, and never unpacked; the
+Shards are streamed from first to last byte, local or remote, gzipped or not, never unpacked; the
 image's bytes travel in `ImageRef.data`.
 """
 

@@ -170,7 +170,7 @@ def read_human_row(path: str | Path) -> HumanRow:
         ) from error
     if origin != "human" or "|origin:human|" not in signature:
         raise ScoreError(
-            f"{path}: its votes are {origin}; only votes of people fill human columns, so leave it out"
+            f"{path}: its votes are {origin}; human columns need votes of people; leave it out"
         )
     if against != "human":
         raise ScoreError(

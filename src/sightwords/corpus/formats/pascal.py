@@ -4,7 +4,7 @@ The authors published one web page, images in one folder per class, sentences in
 
     <td><img src="aeroplane/2008_000716.jpg"></td> <td><table><tr><td> A plane. </td></tr> ...
 
-Downloaders turn it into one text file per image, one sentence per line, in folders by class or in one:
+Downloaders turn it into one text file per image, one sentence per line, in one folder or by class:
 
     sentence/aeroplane/2008_000716.txt    dataset/aeroplane/2008_000716.jpg
 

@@ -4,8 +4,8 @@ Four modules find matches: the same word, the same stem, a shared WordNet synony
 of the paraphrase table (in either direction). Whether two phrases match does not depend on where
 they stand, so that relation is worked out once for all sentences of a batch.
 
-METEOR compares words by Java's 32-bit hash of them; here they are compared by 64 bits, so accidental
-matches between different words, which METEOR's authors call insignificant, are not reproduced.
+METEOR compares words by Java's 32-bit hash of them; here they are compared by 64 bits, so that
+accidental matches between different words, which METEOR's authors call insignificant, are not reproduced.
 """
 
 from __future__ import annotations
