@@ -5,7 +5,7 @@ of the paraphrase table (in either direction). Whether two phrases match does no
 they stand, so that relation is worked out once for all sentences of a batch.
 
 METEOR compares words by Java's 32-bit hash of them; here they are compared by 64 bits, so that
-accidental matches between different words, which METEOR's authors call insignificant, are not reproduced.
+accidental matches between different words, which METEOR's authors call insignificant, are left out.
 """
 
 from __future__ import annotations
