@@ -26,7 +26,7 @@ from sightwords.config import PRESETS
 from sightwords.errors import ConfigError, CorpusError
 from sightwords.rerank.linear import Ranker
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.all import STAGES, train_all
+from sightwords.train.all import stages_of, train_all
 from sightwords.train.recipe import load_recipe
 from sightwords.train.rerank.confidence import Choices, fit_confidence
 from sightwords.train.split import Split
@@ -54,7 +54,7 @@ def test_killed_resumed_and_used(
         fitted.append(choices)
         return fit_confidence(choices, *rest, **options)
 
-    monkeypatch.setattr("sightwords.train.rerank.stages.fit_confidence", fit)
+    monkeypatch.setattr("sightwords.train.rerank.run.fit_confidence", fit)
     command = ["train", "all", "--config", str(folder / "mine.toml"), "--out", str(folder / "out")]
     command += ["--set", "run.device=cpu", "--set", "run.threads=1"]
     if os.name != "nt":
@@ -92,7 +92,7 @@ def test_killed_resumed_and_used(
     assert math.isnan(found.confidence)  # seven perfect captions: nothing tells good from bad
 
     assert main(command) == 0  # nothing is left to do
-    assert capsys.readouterr().err.count("kept from before") == len(STAGES)
+    assert capsys.readouterr().err.count("kept from before") == 12
     (folder / "mine.toml").write_text(
         (folder / "mine.toml").read_text("utf-8").replace("restarts = 2", "restarts = 3"), "utf-8"
     )
@@ -115,7 +115,7 @@ def test_detections_are_drawn_anew_for_another_seed(folder: Path) -> None:
     other = replace(
         recipe, config=replace(recipe.config, language=replace(recipe.config.language, seed=1))
     )
-    [stage] = [stage for stage in STAGES if stage.name == "detections"]
+    [stage] = [stage for stage in stages_of(recipe) if stage.name == "detections"]
     needed = dict.fromkeys(stage.needs, "")
     assert key_of(stage, recipe, needed) != key_of(stage, other, needed)
 
@@ -124,7 +124,7 @@ def test_a_detector_is_trained_anew_from_other_weights_of_the_same_name(folder: 
     recipe = load_recipe(folder / "mine.toml")
     weights = folder / "weights.safetensors"
     recipe = replace(recipe, data=replace(recipe.data, weights=str(weights)))
-    [stage] = [stage for stage in STAGES if stage.name == "detector"]
+    [stage] = [stage for stage in stages_of(recipe) if stage.name == "detector"]
     keys = set()
     for content in (b"some", b"other", b"some"):
         weights.write_bytes(content)
@@ -138,7 +138,7 @@ def test_photographs_that_all_fall_into_one_half_are_refused(
     nothing = np.zeros((1, 1), np.float32)
     table = RegionTable(nothing.astype(np.float16), ("1", "2"), ((), ()), nothing, nothing[0])
     monkeypatch.setattr(all_frozen, "regions_of", lambda *_: table)
-    monkeypatch.setattr(all_frozen, "half_by_hash", lambda *_, **__: 0)
+    monkeypatch.setattr("sightwords.train.split.half_by_hash", lambda *_, **__: 0)
     job: Any = SimpleNamespace(recipe=load_recipe(folder / "mine.toml"))
     vocabulary = Vocabulary(("a",), (1,), 1)
     with pytest.raises(CorpusError, match="2 training images fall into one half"):
@@ -224,7 +224,7 @@ def test_random_numbers_are_no_file_of_weights(folder: Path) -> None:
     plain = load_recipe(folder / "mine.toml")
     recipe = replace(plain, data=replace(plain.data, weights="random"))
     assert recipe.weights is None
-    [stage] = [stage for stage in STAGES if stage.name == "detector"]
+    [stage] = [stage for stage in stages_of(recipe) if stage.name == "detector"]
     needed = dict.fromkeys(stage.needs, "")
     assert key_of(stage, recipe, needed) == key_of(stage, plain, needed)
 

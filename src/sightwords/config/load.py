@@ -31,17 +31,18 @@ class Settings:
     config: Config
     run: RunConfig
     more: Mapping[str, Any]
-    """Instances of the further tables that the caller asked for, by name."""
+    """Instances of the further tables that the caller asked for, by name; arrays of tables
+    ([[pupils]]) as they are."""
     named: Mapping[str, str]
     """Each setting that was given (`words.epochs`), and where: the file or `--set`."""
 
 
 def load_config(path: str | os.PathLike[str], *, preset: str | None = None) -> Config:
-    """The settings of all stages from a TOML file; the table [data] is not looked at.
+    """The settings of all stages from a TOML file; what only `train all` reads is left out.
 
     What the file does not name keeps the value of its preset.
     """
-    return read_settings(path, preset=preset, ignored=("data",)).config
+    return read_settings(path, preset=preset, ignored=("data", "teachers", "pupils")).config
 
 
 def read_settings(
@@ -50,12 +51,13 @@ def read_settings(
     preset: str | None = None,
     changes: Sequence[str] = (),
     tables: Mapping[str, type[Any]] | None = None,
+    arrays: Sequence[str] = (),
     ignored: Sequence[str] = (),
 ) -> Settings:
     """Read a TOML file and `KEY=VALUE` changes over a preset.
 
-    `tables` are dataclasses of further tables; [run] is always one. Tables that are `ignored` are
-    left out unread.
+    `tables` are dataclasses of further tables; [run] is always one. `arrays` are
+    tables of which there may be several. Tables that are `ignored` are left out unread.
     """
     document = {} if path is None else read_toml(path)
     document = {name: value for name, value in document.items() if name not in ignored}
@@ -66,6 +68,7 @@ def read_settings(
     changed = read_changes(changes, known)
     named = _named(document, str(path)) | _named(changed, "--set")
     chosen = _preset(document, changed, preset, where=str(path))
+    several = {name: _tables(document, name, where=str(path)) for name in arrays}
     values = _split(document, kinds, where=str(path))
     config = from_mapping(
         Config, over(dataclasses.asdict(PRESETS[chosen]), document), where=str(path)
@@ -77,7 +80,7 @@ def read_settings(
     for table, kind in kinds.items():
         merged = over(dataclasses.asdict(made[table]), values[table])
         made[table] = from_mapping(kind, merged, where=f"--set: {table}")
-    return Settings(chosen, config, made.pop("run"), made, named)
+    return Settings(chosen, config, made.pop("run"), made | several, named)
 
 
 def _preset(
@@ -105,6 +108,14 @@ def _split(
         if not isinstance(values, Mapping):
             raise ConfigError(f"{where}: {table} is {values!r:.60}; expected a table [{table}]")
         found[table] = values
+    return found
+
+
+def _tables(document: dict[str, Any], name: str, *, where: str) -> list[Mapping[str, Any]]:
+    """The tables [[name]], taken out of the mapping; none where it has none."""
+    found = document.pop(name, [])
+    if not isinstance(found, list) or not all(isinstance(table, Mapping) for table in found):
+        raise ConfigError(f"{where}: {name} is {found!r:.60}; expected tables [[{name}]]")
     return found
 
 

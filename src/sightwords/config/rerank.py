@@ -143,6 +143,14 @@ class GroundedConfig:
     """`risk`: expected CIDEr; `listwise`: cross entropy with a softmax of CIDEr."""
     risk_epochs: int = 6
     """On M-best lists."""
+    list_images: int = 20_000
+    """M-best lists of at most so many training images; 0: of all of them. They take the longest."""
+    list_captions: int = 1
+    """Only of images with at least so many captions: a single one says little of a sentence."""
+    list_sentences: int = 48
+    """Of each list, those that are likeliest per word."""
+    list_coverage: int = 4
+    """`coverage` of [generation] for these lists."""
     risk_batch_size: int = 64
     """Images a step, `hypotheses` sentences each."""
     hypotheses: int = 24
@@ -164,9 +172,11 @@ class GroundedConfig:
                      "epochs", "batch_size", "risk_batch_size"):  # fmt: skip
             check(self, name, getattr(self, name) >= 1, "at least 1")
         check(self, "units", self.units % self.heads == 0, f"a multiple of heads, {self.heads}")
-        check(self, "hypotheses", self.hypotheses >= 2, "at least 2")
+        for name in ("hypotheses", "list_sentences"):
+            check(self, name, getattr(self, name) >= 2, "at least 2")
+        check(self, "list_captions", self.list_captions >= 1, "at least 1")
         for name in ("memory_layers", "risk_epochs", "feature_noise", "weight_decay",
-                     "length_power", "caption_share"):  # fmt: skip
+                     "length_power", "caption_share", "list_images", "list_coverage"):  # fmt: skip
             check(self, name, getattr(self, name) >= 0, "at least 0")
         for name in ("learning_rate", "risk_rate", "sharpness", "temperature"):
             check(self, name, getattr(self, name) > 0, "above 0")
@@ -219,13 +229,16 @@ class MertConfig:
     """Open: searched in each sweep, after every coordinate."""
     bags: int = 0
     """Bootstrap samples whose weights are averaged; 0 takes those of all images."""
+    halves_from: int = 400
+    """From so many images up, one half (by hash) tunes the weights and the other fits the
+    confidence. With fewer, all images serve both."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         check(self, "mentioned_objects", 0 <= self.mentioned_objects <= 10, "from 0 to 10")
         for name in ("restarts", "shortlist"):
             check(self, name, getattr(self, name) >= 1, "at least 1")
-        for name in ("random_directions", "bags"):
+        for name in ("random_directions", "bags", "halves_from"):
             check(self, name, getattr(self, name) >= 0, "at least 0")
         check(
             self, "objective", objective_weights(self.objective) is not None,

@@ -1,27 +1,30 @@
 """The whole system from captioned photographs: the stages of `sightwords train all`.
 
-    vocabulary -> detector -> calibration -> features -> detections -> language
-                                   -> dmsm, grounded, lists -> mert -> confidence -> bundle
+    vocabulary -> teachers -> pupils -> detector -> calibration -> features
+               -> two half-data detectors -> detections -> language
+                                   -> dmsm, lists, grounded -> mert -> confidence -> bundle
 
 Each line of the table names what a stage needs and which settings it depends on; `train.stages`
-runs those that are not finished.
+runs those that are not finished. The functions are in `stages.py` of each sub-package.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shutil
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
 from sightwords.corpus import open_corpus
 from sightwords.errors import BundleError, ConfigError
 from sightwords.sealed import sha256_of
 from sightwords.text.vocabulary import CLOSED_CLASS
-from sightwords.train.data.sources import source_key
 from sightwords.train.grounded.stages import grounded_stage
-from sightwords.train.language.stages import detections_stage, language_stage
-from sightwords.train.recipe import RANDOM, Recipe
+from sightwords.train.language.stages import HALVES, detections_stage, language_stage
+from sightwords.train.recipe import RANDOM, Network, Recipe
 from sightwords.train.rerank.stages import (
     bundle_stage,
     confidence_stage,
@@ -29,72 +32,82 @@ from sightwords.train.rerank.stages import (
     lists_stage,
     mert_stage,
 )
-from sightwords.train.split import data_key
+from sightwords.train.split import content_key, data_key
 from sightwords.train.stages import Finished, Progress, Stage, run_stages
 from sightwords.train.words.stages import (
     calibration_stage,
     detector_stage,
     features_stage,
+    half_stage,
+    network_stage,
+    unseeing,
     vocabulary_stage,
 )
 from sightwords.words.artefact import NETWORK_NAME
 
-STAGES: tuple[Stage[Recipe], ...] = (
-    Stage(
-        "vocabulary", (),
-        lambda r: (data_key(r), r.config.vocabulary, r.data.language_words,
-                   r.data.held_out_share, r.config.calibration.held_out_images,
-                   *_language_of(r)),
-        vocabulary_stage,
-    ),
-    Stage(
-        "detector", ("vocabulary",),
-        lambda r: (r.config.words, r.config.images, _base_key(r), _weights_key(r), r.data.form,
-                   *([] if r.data.base_words else [r.data.base_words])),
-        detector_stage,
-    ),
-    Stage("calibration", ("vocabulary", "detector"), lambda r: "", calibration_stage),
-    Stage("features", ("vocabulary", "calibration"), lambda r: "", features_stage),
-    Stage(
-        "detections", ("vocabulary", "detector", "features"),
-        lambda r: (r.data.cross_fit, r.config.language.attribute_threshold,
-                   *([r.config.language.seed] if r.config.language.seed else [])),
-        detections_stage,
-    ),
-    Stage(
-        "language", ("vocabulary", "detections"),
-        lambda r: (r.config.language, source_key(r.data.text), _language_key(r)),
-        language_stage,
-    ),
-    Stage("dmsm", ("vocabulary", "features"), lambda r: r.config.dmsm, dmsm_stage),
-    Stage(
-        "lists", ("vocabulary", "calibration", "features", "language"),
-        lambda r: (r.config.generation, r.config.language.attribute_threshold),
-        lists_stage,
-    ),
-    Stage(
-        "grounded", ("vocabulary", "features", "detections", "language"),
-        lambda r: (r.config.grounded, r.config.generation, r.data.form, source_key(r.data.text))
-        if r.config.grounded.enabled else "",
-        grounded_stage,
-    ),
-    Stage(
-        "mert", ("vocabulary", "features", "dmsm", "grounded", "lists"),
-        lambda r: r.config.mert,
-        mert_stage,
-    ),
-    Stage(
-        "confidence",
-        ("vocabulary", "calibration", "features", "language", "dmsm", "grounded", "lists", "mert"),
-        lambda r: r.config.mert,
-        confidence_stage,
-    ),
-    Stage(
-        "bundle", ("calibration", "language", "dmsm", "grounded", "confidence"),
-        lambda r: (r.config, r.preset, r.data),
-        bundle_stage,
-    ),
-)  # fmt: skip
+
+def stages_of(recipe: Recipe) -> tuple[Stage[Recipe], ...]:
+    """The table: every stage of a recipe, in order."""
+    return (
+        Stage(
+            "vocabulary", (),
+            lambda r: (data_key(r), r.data.dataset, r.config.vocabulary, r.data.language_words,
+                       r.data.held_out_share, r.config.calibration.held_out_images,
+                       *_language_of(r)),
+            vocabulary_stage,
+        ),
+        *(_half(number, name) for number, name in enumerate(_halves(recipe))),
+        *(_network(network) for network in recipe.networks[:-1]),
+        Stage(
+            "detector", ("vocabulary", *recipe.kept.teachers),
+            lambda r: (_network_key(r, r.kept), _base_key(r), r.data.form, r.data.base_words),
+            detector_stage,
+        ),
+        Stage("calibration", ("vocabulary", "detector"), lambda r: "", calibration_stage),
+        Stage("features", ("vocabulary", "detector", "calibration"), lambda r: "", features_stage),
+        Stage(
+            "detections", ("vocabulary", "detector", "features", *_halves(recipe),
+                           *_scorer_of_more(recipe)),
+            lambda r: (r.data.cross_fit, r.config.language.attribute_threshold,
+                       r.config.language.seed),
+            detections_stage,
+        ),
+        Stage(
+            "language", ("vocabulary", "detections"),
+            lambda r: (r.config.language, content_key(r.data.text), _language_key(r)),
+            language_stage,
+        ),
+        Stage("dmsm", ("vocabulary", "features"), lambda r: r.config.dmsm, dmsm_stage),
+        Stage(
+            "lists", ("vocabulary", "calibration", "features", "language"),
+            lambda r: (r.config.generation, r.config.language.attribute_threshold),
+            lists_stage,
+        ),
+        Stage(
+            "grounded", ("vocabulary", "features", "detections", "language"),
+            lambda r: (r.config.grounded, r.config.generation, r.data.form,
+                       content_key(r.data.text)) if r.config.grounded.enabled else "",
+            grounded_stage,
+        ),
+        Stage(
+            "mert",
+            ("vocabulary", "calibration", "features", "language", "dmsm", "lists", "grounded"),
+            lambda r: r.config.mert,
+            mert_stage,
+        ),
+        Stage(
+            "confidence",
+            ("vocabulary", "calibration", "features", "language", "dmsm", "lists", "grounded",
+             "mert"),
+            lambda r: r.config.mert,
+            confidence_stage,
+        ),
+        Stage(
+            "bundle", ("calibration", "language", "dmsm", "grounded", "confidence"),
+            lambda r: (r.config, r.preset, r.data.name, r.data.licence, data_key(r)),
+            bundle_stage,
+        ),
+    )  # fmt: skip
 
 
 def train_all(
@@ -102,31 +115,76 @@ def train_all(
     out: str | os.PathLike[str],
     *,
     work: str | os.PathLike[str] | None = None,
+    only: Collection[str] = (),
+    until: str | None = None,
+    max_seconds: float = math.inf,
     progress: Progress | None = None,
 ) -> Finished:
     """Train every stage that is not finished, and write the bundle directory `out`.
 
     Stages are kept in `work` (`out`.training unless given); the same call goes on where a killed
-    one stopped.
+    one stopped. `only`, `until` and `max_seconds` are those of `run_stages`; where they leave the
+    last stage out, no bundle is written.
     """
     target = Path(out)
     if target.exists() and not (target / "bundle.json").exists() and any(target.iterdir()):
         raise BundleError(f"{target}: is there and is no bundle; name another directory")
     _check_inputs(recipe)
     folder = Path(work) if work is not None else target.with_name(f"{target.name}.training")
-    found = run_stages(STAGES, _agreeing(recipe), folder, progress=progress)
-    partial = target.with_name(f".{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(found.folders["bundle"] / "bundle", partial)
-    shutil.rmtree(target, ignore_errors=True)
-    partial.replace(target)
+    found = run_stages(
+        stages_of(recipe),
+        _agreeing(recipe),
+        folder,
+        only=only,
+        until=until,
+        max_seconds=max_seconds,
+        progress=progress,
+    )
+    if "bundle" in found.folders:
+        partial_copy = target.with_name(f".{target.name}.partial")
+        shutil.rmtree(partial_copy, ignore_errors=True)
+        shutil.copytree(found.folders["bundle"] / "bundle", partial_copy)
+        shutil.rmtree(target, ignore_errors=True)
+        partial_copy.replace(target)
     return found
+
+
+def _half(number: int, name: str) -> Stage[Recipe]:
+    """A detector of half the images, for scores of the other half."""
+    return Stage(
+        name, ("vocabulary",),
+        lambda r: (_network_key(r, Network(name, r.config.words)), r.data.cross_fit),
+        partial(half_stage, half=number),
+    )  # fmt: skip
+
+
+def _network(network: Network) -> Stage[Recipe]:
+    """A teacher, or a pupil that teaches the next one."""
+    return Stage(
+        network.stage, ("vocabulary", *network.teachers),
+        lambda r: _network_key(r, network),
+        partial(network_stage, wanted=network),
+    )  # fmt: skip
+
+
+def _halves(recipe: Recipe) -> tuple[str, ...]:
+    """A base trains its two last layers within the stage `detections`, in seconds."""
+    return HALVES if recipe.base is None and recipe.data.cross_fit != "off" else ()
+
+
+def _scorer_of_more(recipe: Recipe) -> tuple[str, ...]:
+    return (unseeing(recipe).stage,) if recipe.data.more else ()
+
+
+def _network_key(recipe: Recipe, network: Network) -> tuple[object, ...]:
+    return (network.words, network.more, recipe.config.images, _weights_key(recipe))
 
 
 def _check_inputs(recipe: Recipe) -> None:
     """Find what is not there now, not when its stage comes an hour later."""
     _check_start(recipe)
-    for sources in (recipe.data.train, recipe.data.validation, recipe.data.text):
+    data = recipe.data
+    for sources in (data.train, data.more, data.validation, data.text):
         if sources:
             open_corpus(sources)
     _base_key(recipe)

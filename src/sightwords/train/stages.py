@@ -5,6 +5,10 @@ of its own, `NAME-HASH`; `done.json`, written last, says that it is finished. Ch
 that stage and all that need it run again; stop the run at any moment, and it goes on from there.
 `done.json` holds the sums of the stage's files and of those it was made from: a stage whose files
 are damaged runs again, and so do those that need it unless it wrote the very same files again.
+
+A GPU often comes in pieces: `only` and `until` choose stages, a time limit stops the one that is
+running. Keys depend on content and settings, not on paths: a work folder that was copied to another
+machine goes on there.
 """
 
 from __future__ import annotations
@@ -12,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Generic, Literal, TypeVar
@@ -34,6 +38,10 @@ log = logging.getLogger(__name__)
 
 DONE_NAME = "done.json"
 R = TypeVar("R")
+
+
+class TimeLimitError(Exception):
+    """The time limit was reached within a stage; its checkpoint, where it has one, is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ class Finished:
     figures: dict[str, Mapping[str, object]] = field(default_factory=dict)
     sums: dict[str, str] = field(default_factory=dict)
     """One over all files that a stage wrote."""
+    stopped: str | None = None
+    """The stage in which the time limit was reached."""
 
 
 def run_stages(
@@ -98,30 +108,57 @@ def run_stages(
     recipe: R,
     work: Path,
     *,
+    only: Collection[str] = (),
+    until: str | None = None,
+    max_seconds: float = math.inf,
     progress: Progress | None = None,
 ) -> Finished:
-    """Run what is not finished yet or is damaged, in the order of the table."""
+    """Run what is not finished yet or is damaged, in the order of the table.
+
+    `only` runs these stages alone, on what others left; `until` ends after that one. After
+    `max_seconds` the running stage is stopped where it next tells its progress, and
+    `Finished.stopped` names it: the same call goes on from its last checkpoint.
+    """
+    names = [stage.name for stage in stages]
+    for name in (*only, *([until] if until else [])):
+        if name not in names:
+            raise ConfigError(f"no stage is called {name!r}; expected one of {', '.join(names)}")
     found = Finished()
+    ends = perf_counter() + max_seconds
     remove_partials(work)
     for number, stage in enumerate(stages, 1):
-        missing = [name for name in stage.needs if name not in found.folders]
+        missing = [name for name in stage.needs if name not in found.keys]
         if missing:
             raise ConfigError(f"stage {stage.name!r} needs {missing[0]!r}, which is not before it")
-        key = key_of(stage, recipe, found.keys)
+        found.keys[stage.name] = key = key_of(stage, recipe, found.keys)
         folder = work / f"{stage.name}-{key[:12]}"
         here = Update(stage.name, number, len(stages), "running")
-        inputs = {name: found.sums[name] for name in stage.needs}
-        kept = _kept(stage.name, folder, key, inputs)
-        if kept is None:
+        unfinished = [name for name in stage.needs if name not in found.folders]
+        inputs = {name: found.sums[name] for name in stage.needs if name in found.sums}
+        stored = None if unfinished else _kept(stage.name, folder, key, inputs)
+        state: Literal["kept", "done"] = "kept"
+        if stored is None:
+            if only and stage.name not in only:
+                continue
+            if unfinished:
+                raise ConfigError(
+                    f"stage {stage.name!r} needs {unfinished[0]!r}, which is not finished in "
+                    f"{work}; run that first"
+                )
             needed = {name: found.folders[name] for name in stage.needs}
-            say = partial(_say, progress, here)
-            stored = _run(stage, Job(recipe, folder, needed, work / "cache", say), key, inputs)
-        else:
-            stored = kept
-        _tell(progress, here, state="done" if kept is None else "kept", seconds=stored["seconds"])
-        found.folders[stage.name], found.keys[stage.name] = folder, key
+            say = _Teller(progress, here, ends)
+            job = Job(recipe, folder, needed, work / "cache", say)
+            try:
+                stored, state = _run(stage, job, key, inputs), "done"
+            except TimeLimitError:
+                found.stopped = stage.name
+                return found
+        _tell(progress, here, state=state, seconds=stored["seconds"])
+        found.folders[stage.name] = folder
         found.figures[stage.name] = stored["figures"]
         found.sums[stage.name] = _sum_over(stored["files"])
+        if stage.name == until:
+            break
     return found
 
 
@@ -166,8 +203,18 @@ def _sum_over(files: Sums) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def _say(progress: Progress | None, here: Update, done: int, total: int | None, unit: str) -> None:
-    _tell(progress, here, done=done, total=total, unit=unit)
+@dataclass(frozen=True)
+class _Teller:
+    """What a stage tells its progress to; ends the stage when its time is over."""
+
+    progress: Progress | None
+    here: Update
+    ends: float
+
+    def __call__(self, done: int, total: int | None, unit: str) -> None:
+        if perf_counter() > self.ends:
+            raise TimeLimitError
+        _tell(self.progress, self.here, done=done, total=total, unit=unit)
 
 
 def _tell(progress: Progress | None, here: Update, **changes: Any) -> None:

@@ -57,6 +57,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(
         "[generation]\nm_best = 20\nbeam_width = 10\nmaximum_length = 5\n"
         '[mert]\nobjective = "cider+0.5bleu"\nrestarts = 2\nprobabilities = true\n'
+        "halves_from = 20\n"
         "coverage = true\nconsensus = true\n",
         encoding="utf-8",
     )

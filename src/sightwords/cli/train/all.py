@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.help import HelpFormatter
+from sightwords.cli.talk import say
 from sightwords.cli.train.progress import QUIET_SECONDS, clock, need_torch
 from sightwords.cli.train.settings import add_settings, device_of, print_settings, read_settings
 
 if TYPE_CHECKING:
     from sightwords.train.stages import Update
 
+STOPPED = 75
+"""Exit code where the time limit ended a stage: try again (EX_TEMPFAIL)."""
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 
 
@@ -35,6 +39,15 @@ def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:
     )
     add_settings(parser, "all")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="bundle to write")
+    parser.add_argument(
+        "--only", metavar="STAGE,...", default="",
+        help="run only these stages, on what others left in the work folder",
+    )  # fmt: skip
+    parser.add_argument("--until", metavar="STAGE", help="stop after this stage")
+    parser.add_argument(
+        "--max-minutes", type=float, metavar="N", default=math.inf,
+        help=f"stop after so long (exit code {STOPPED}); the same command resumes",
+    )  # fmt: skip
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -50,12 +63,29 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.train.all import train_all
 
     recipe = dataclasses.replace(
-        recipe, device=device_of(settings), threads=settings.run.threads or None
+        recipe,
+        device=device_of(settings),
+        threads=settings.run.threads or None,
+        compile=settings.run.compile,
     )
-    view = View()
-    found = train_all(recipe, args.out, work=settings.run.work or None, progress=view)
-    print(json.dumps({"bundle": str(args.out), "stages": found.figures}))
-    return 0
+    found = train_all(
+        recipe,
+        args.out,
+        work=settings.run.work or None,
+        only=[name for name in args.only.split(",") if name],
+        until=args.until,
+        max_seconds=60 * args.max_minutes,
+        progress=View(),
+    )
+    bundle = str(args.out) if "bundle" in found.folders else None
+    print(json.dumps({"bundle": bundle, "stages": found.figures, "stopped": found.stopped}))
+    if found.stopped is None:
+        return 0
+    say(
+        f"stopped in stage {found.stopped} after {args.max_minutes:g} minutes; the same command "
+        "resumes it"
+    )
+    return STOPPED
 
 
 class View:

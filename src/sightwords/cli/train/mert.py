@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         out,
         threads=settings.run.threads or None,
         processes=settings.run.workers or 1,
-        progress=lambda what, done: talk.images(done) if what == "images" else None,
+        progress=lambda done, _, unit: talk.images(done) if unit == "images" else None,
     )
     talk.end()
     save_resolved(config, out)

@@ -7,6 +7,7 @@ One rule for all of them (`sightwords.config.load`): a preset, changed by the fi
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,8 @@ USED: dict[str, tuple[str, ...]] = {
     "dmsm": ("dmsm", "data.train", "run.device", "run.threads", "run.work", "run.features"),
     "mert": ("mert", "generation", "language.attribute_threshold", "data.train", "run.threads",
              "run.workers"),
-    "all": (*STAGE_TABLES, "data", "run.device", "run.threads", "run.work"),
+    "all": (*STAGE_TABLES, "data", "teachers", "pupils", "run.device", "run.threads", "run.work",
+            "run.compile"),
 }  # fmt: skip
 """The tables and settings that each verb reads."""
 
@@ -79,10 +81,16 @@ def _settable(verb: str) -> tuple[str, ...]:
 def read_settings(args: argparse.Namespace) -> Settings:
     """What is in force; settings that this verb and `train all` do not use are refused."""
     from sightwords.config import read_settings as read
-    from sightwords.train.recipe import DataConfig
+    from sightwords.train.recipe import ARRAYS, DataConfig
 
     _take_settings_file(args)
-    found = read(args.config, preset=args.preset, changes=args.set, tables={"data": DataConfig})
+    found = read(
+        args.config,
+        preset=args.preset,
+        changes=args.set,
+        tables={"data": DataConfig},
+        arrays=ARRAYS,
+    )
     for name, where in found.named.items():
         shared = where != "--set" and _uses("all", name)
         if not (name == "preset" or shared or _uses(args.verb, name)):
@@ -97,6 +105,7 @@ def print_settings(settings: Settings) -> int:
     from dataclasses import fields, replace
 
     from sightwords.settings import to_toml
+    from sightwords.train.recipe import ARRAYS
 
     print(f'preset = "{settings.preset}"\n')
     print(to_toml(settings.config))
@@ -107,6 +116,10 @@ def print_settings(settings: Settings) -> int:
     lines = [line for line in to_toml(settings.run).splitlines() if line.split(" ")[0] in changed]
     if lines:
         print("\n[run]\n" + "\n".join(lines))
+    for name in ARRAYS:
+        for table in settings.more[name]:
+            values = (f"{key} = {json.dumps(value)}" for key, value in table.items())
+            print(f"\n[[{name}]]\n" + "\n".join(values))
     return 0
 
 

@@ -5,11 +5,16 @@ captions, features, detections, language model -> M-best lists of training image
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
 from sightwords.errors import CorpusError
+from sightwords.rerank.features import DOUBT
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.dmsm.image_features import ImageFeatures
 from sightwords.train.integrity import is_whole, summed_path
@@ -19,12 +24,8 @@ from sightwords.train.rerank.lists import Lists
 from sightwords.train.rerank.make_lists import detected_words, make_lists
 from sightwords.train.split import Figures, Split, Work, learning_examples
 
-LIST_IMAGES = 20_000
-"""Lists of at most so many training images: their search takes the longest."""
-LIST_SENTENCES = 50
-"""The best of each list by likelihood a word, as the packaged model learned from."""
-KEPT_PROB = 0.05
-"""Words below the attribute threshold are kept down to this probability."""
+if TYPE_CHECKING:
+    from sightwords.train.grounded.data import WordSet
 
 
 def grounded_stage(job: Work) -> Figures:
@@ -39,9 +40,9 @@ def grounded_stage(job: Work) -> Figures:
     recipe, split = job.recipe, Split.load(job.inputs["vocabulary"])
     vocabulary = load_vocabulary(job.inputs["language"] / "language" / "vocabulary.json")
     captions = {canonical_id(e.id): e.captions for e in learning_examples(recipe, split)}
-    lists = _training_lists(job)
+    lists = _training_lists(job, captions)
     job.say(0, len(lists), "lists to judge")
-    rewards = measure(lists, references_of(lists, captions)).cider
+    rewards = measure(lists, references_of(lists, captions), processes=recipe.processes).cider
 
     def told(report: EpochReport, _: object) -> None:
         on_captions = report.phase == "captions"
@@ -56,6 +57,7 @@ def grounded_stage(job: Work) -> Figures:
         rewards,
         vocabulary=vocabulary,
         config=config,
+        words=_words_of_images(job, vocabulary),
         device=recipe.device,
         folder=job.folder,
         on_epoch=told,
@@ -66,30 +68,46 @@ def grounded_stage(job: Work) -> Figures:
     return {"images": len(captions), "lists": len(lists), "bytes": export.total_bytes}
 
 
-def _training_lists(job: Work) -> Lists:
+def _words_of_images(job: Work, vocabulary: Vocabulary) -> dict[str, WordSet]:
+    """The words of every image, those without a list too."""
+    from sightwords.train.grounded.data import words_of_sets
+
+    threshold = job.recipe.config.grounded.word_threshold
+    found = read_detections(job.inputs["detections"] / "top-words.npz", threshold=threshold)
+    return words_of_sets(found.attribute_sets(vocabulary))
+
+
+def _training_lists(job: Work, captions: Mapping[str, Sequence[str]]) -> Lists:
     """M-best lists of training images, with the words of detectors that did not train on them."""
     path = job.folder / "lists.npz"
     if is_whole(path):  # a stopped run made them
         return Lists.load(path)
     config, language = job.recipe.config, job.inputs["language"] / "language"
-    found = read_detections(job.inputs["detections"] / "top-words.npz", threshold=KEPT_PROB)
+    found = read_detections(job.inputs["detections"] / "top-words.npz", threshold=DOUBT)
     words = detected_words(
         found,
         load_vocabulary(language / "vocabulary.json"),
         minimum_prob=config.language.attribute_threshold,
     )
-    usable = [i for i, image in enumerate(words) if image.offered.any()][:LIST_IMAGES]
+    said = [len(captions.get(canonical_id(name), ())) for name in found.names]
+    enough = config.grounded.list_captions
+    usable = [i for i, w in enumerate(words) if w.offered.any() and said[i] >= enough]
+    usable = usable[: config.grounded.list_images or None]
     if not usable:
-        raise CorpusError("no training image has a detected word that captions use")
+        raise CorpusError(
+            f"no training image with {enough} captions or more (list_captions) has a detected "
+            "word that captions use"
+        )
     lists = make_lists(
         [canonical_id(found.names[i]) for i in usable],
         [words[i] for i in usable],
         language,
-        config.generation,
+        replace(config.generation, coverage=config.grounded.list_coverage),
         minimum_prob=config.language.attribute_threshold,
+        processes=job.recipe.processes,
         progress=lambda done, total: job.say(done, total, "lists"),
     )
-    lists = lists.best(LIST_SENTENCES, lists.per_word)
+    lists = lists.best(config.grounded.list_sentences, lists.per_word)
     with summed_path(path) as temporary:
         lists.save(temporary)
     return lists

@@ -7,11 +7,14 @@ in practice (19 on average), at a fiftieth of the size of all scores.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from sightwords.corpus.ids import canonical_id
 from sightwords.errors import CorpusError
 from sightwords.files import atomic_path
 from sightwords.train.words.calibration import scored_images
@@ -21,6 +24,61 @@ from sightwords.words.detector import Detector
 TOP = 40
 Places = npt.NDArray[np.uint16]
 Halves = npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True)
+class TopWords:
+    """The likeliest words of some images; `language.data.read_detections` reads the file."""
+
+    ids: tuple[str, ...]
+    """Canonical."""
+    words: tuple[str, ...]
+    """Of the detector."""
+    indices: Places
+    """(N, T) places in `words`, the likeliest first."""
+    probs: Halves
+    """(N, T)"""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `.npz`, whole or not at all."""
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            np.savez_compressed(
+                stream,
+                ids=np.array(self.ids, dtype=np.str_),
+                words=np.array(self.words, dtype=np.str_),
+                indices=self.indices,
+                probs=self.probs,
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TopWords:
+        """Read what `save` wrote."""
+        with np.load(Path(path), allow_pickle=False) as file:
+            ids, words = (tuple(map(str, file[name])) for name in ("ids", "words"))
+            return cls(ids, words, file["indices"], file["probs"])
+
+    @classmethod
+    def joined(cls, parts: Sequence[TopWords]) -> TopWords:
+        """Those of one detector's words, one part after another."""
+        return cls(
+            tuple(name for part in parts for name in part.ids),
+            parts[0].words,
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.probs for part in parts]),
+        )
+
+
+def top_words_of(
+    ids: Iterable[str], scores: FloatArray, words: Sequence[str], *, top: int = TOP
+) -> TopWords:
+    """The likeliest words by the scores (N, V) of all."""
+    found = [top_words(row, min(top, len(words))) for row in scores]
+    return TopWords(
+        tuple(canonical_id(name) for name in ids),
+        tuple(words),
+        np.stack([places for places, _ in found]),
+        np.stack([probs for _, probs in found]),
+    )
 
 
 def write_top_words(
@@ -48,14 +106,8 @@ def write_top_words(
             progress(len(ids))
     if not ids:
         raise CorpusError("no image could be read to find words in; see the warnings")
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(
-            stream,
-            ids=np.array(ids, dtype=np.str_),
-            words=np.array(detector.vocabulary.words, dtype=np.str_),
-            indices=np.stack(indices),
-            probs=np.stack(probs),
-        )
+    words = detector.vocabulary.words
+    TopWords(tuple(ids), words, np.stack(indices), np.stack(probs)).save(path)
     return len(ids)
 
 

@@ -1,35 +1,36 @@
-"""Captioned images and the earlier stages -> re-ranking weights and confidence, in one call.
+"""Captioned images and the earlier stages -> re-ranking weights and confidence.
 
-    images --detector--> words, features --language model--> Lists --DMSM, grounded--> MERT
+    images --detector--> words, features --language model--> Lists --DMSM, grounded--> Tuning
+    half of Tuning --MERT--> weights;  the other half --> what they are worth, and the confidence
 
-Half of the images, by the hash of their ids, tune the weights; the other half says what they are
-worth, and its captions fit the confidence, since those of the first half look too good. Images that
-show nothing are made on the way, as examples of captions that cannot be good.
+The other half fits the confidence because captions of the tuning half look too good. Images that
+show nothing are made on the way, as examples of captions that cannot be good. `train mert` does all
+of it in one call; the stages of `train all` call the same functions one by one.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageFilter
 
-from sightwords.config import Config
+from sightwords.config import Config, MertConfig
 from sightwords.corpus.ids import canonical_id
-from sightwords.corpus.splits import half_by_hash
+from sightwords.corpus.splits import coco_half
 from sightwords.errors import CorpusError, ImageError
 from sightwords.images import decode
-from sightwords.language.maxent import MaxEnt
 from sightwords.parallel import ordered_map
 from sightwords.rerank.confidence import Confidence
 from sightwords.rerank.dmsm import Dmsm
 from sightwords.rerank.features import DOUBT
 from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.linear import Ranker
+from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.dmsm.image_features import ImageFeatures
 from sightwords.train.language.data import Detections
 from sightwords.train.rerank.confidence import fit_confidence
@@ -43,23 +44,23 @@ from sightwords.train.rerank.mert_scores import (
     grounded_scores,
     image_tokens,
 )
-from sightwords.train.rerank.mert_stages import (
-    Mask,
-    Tuning,
-    Values,
-    apply_ranker,
-    tune_ranker,
-    with_values,
-)
+from sightwords.train.rerank.mert_stages import Tuning, apply_ranker, tune_ranker, with_values
 from sightwords.types import Example, FloatArray
+from sightwords.words.artefact import VOCABULARY_NAME
 from sightwords.words.detector import Detector
 from sightwords.words.noisy_or import pool
 
 log = logging.getLogger(__name__)
-Progress = Callable[[str, int], None]
-"""Called with what is being done and the number of images done."""
+Say = Callable[[int, int | None, str], None]
+"""Told how much is done, of how much, in which unit."""
 BAD_IMAGES = 60
 TUNE_HALF = 1
+"""Half 0 of the validation images is for choosing between designs."""
+
+
+def silent(done: int, total: int | None, unit: str) -> None:
+    """Where nobody listens."""
+    del done, total, unit
 
 
 @dataclass(frozen=True)
@@ -92,27 +93,158 @@ def train_rerank(
     *,
     threads: int | None = None,
     processes: int = 1,
-    progress: Progress | None = None,
+    progress: Say = silent,
 ) -> tuple[Ranker, Confidence]:
     """Tune, judge, and write `weights.json` and `confidence.json`."""
-    report = progress or (lambda _what, _done: None)
     detector = Detector.load(models.detector, threads=threads)
-    run = _Run(detector, models, config, threads, processes, report)
-    whole = run.tuning((e, e.image) for e in _tunable(examples) if e.image is not None)
-    half = np.array([half_by_hash(name) for name in whole.lists.ids.tolist()])
-    if len(set(half.tolist())) < 2:
-        raise CorpusError(f"{len(half)} images are too few to tune on; give hundreds")
-    tune, held = (whole.select(np.flatnonzero(half == h)) for h in (TUNE_HALF, 1 - TUNE_HALF))
-    ranker = tune_ranker(tune, config.mert, progress=lambda n, _: report("starts", n + 1))
-    chosen = {"tuning": (tune, apply_ranker(tune, ranker))}
-    chosen["held_out"] = (held, apply_ranker(held, ranker))
-    ranker = with_values(ranker, chosen)
-    nothing = apply_ranker(run.tuning(_nothing(BAD_IMAGES, seed=0)), ranker)
-    choices = chosen["held_out"][1]
-    confidence = fit_confidence(choices, held.metrics.cider[choices.hypotheses], bad=nothing)
+    images = ((e, e.image) for e in _tunable(examples) if e.image is not None)
+    seen = _looked_at(images, detector, progress)
+    lists = tuning_lists(
+        seen.names,
+        seen.image_probs,
+        detector,
+        models.language,
+        config,
+        splits=seen.splits,
+        processes=processes,
+        progress=progress,
+    )
+    whole = tuning_of(
+        lists,
+        seen.captions,
+        seen.features,
+        models,
+        config.mert,
+        threads=threads,
+        processes=processes,
+        progress=progress,
+    )
+    ranker = tuned_weights(whole, config.mert, progress=progress)
     ranker.save(out)
+    confidence = fitted_confidence(whole, ranker, models, config, threads=threads)
     confidence.save(out)
     return ranker, confidence
+
+
+def tuning_lists(
+    names: Sequence[str],
+    image_probs: FloatArray,
+    detector: Detector,
+    language: str | os.PathLike[str],
+    config: Config,
+    *,
+    splits: Sequence[str] | None = None,
+    processes: int = 1,
+    progress: Say = silent,
+) -> Lists:
+    """M-best lists of the images in which any word was found, as the captioner would make them.
+
+    `image_probs` is (N, V). Words below `attribute_threshold` are not offered to the language
+    model; down to DOUBT they are kept for the features of re-ranking.
+    """
+    assert detector.calibration is not None
+    rows, columns = np.nonzero(worth_keeping(image_probs, DOUBT))
+    minimum = config.language.attribute_threshold
+    probs = image_probs[rows, columns]
+    precisions = detector.calibration.precision(image_probs)[rows, columns]
+    offered = detected_words(
+        Detections(list(names), list(detector.vocabulary.words), rows, columns, probs),
+        load_vocabulary(Path(language) / VOCABULARY_NAME),
+        minimum_prob=minimum,
+        precisions=precisions,
+    )
+    usable = [i for i, image in enumerate(offered) if image.offered.any()]
+    if not usable:
+        raise CorpusError("no image for re-ranking has a detected word that captions use")
+    return make_lists(
+        [names[i] for i in usable],
+        [offered[i] for i in usable],
+        language,
+        config.generation,
+        splits="" if splits is None else [splits[i] for i in usable],
+        minimum_prob=minimum,
+        processes=processes,
+        progress=lambda done, total: progress(done, total, "lists"),
+    )
+
+
+def tuning_of(
+    lists: Lists,
+    captions: Mapping[str, Sequence[str]],
+    features: ImageFeatures,
+    models: Models,
+    config: MertConfig,
+    *,
+    threads: int | None = None,
+    processes: int = 1,
+    progress: Say = silent,
+) -> Tuning:
+    """All that MERT asks about these lists; without captions, metrics of 0."""
+    if captions:
+        metrics = measure(
+            lists,
+            references_of(lists, captions),
+            with_meteor="meteor" in config.objective,
+            processes=processes,
+        )
+    else:
+        count = lists.hypotheses
+        metrics = ListMetrics(np.zeros(count, np.float32), np.zeros((count, 10), np.int16))
+    similarities = ask = None
+    if models.dmsm is not None and config.dmsm:
+        similarities = dmsm_scores(
+            lists,
+            features,
+            Dmsm.load(models.dmsm, threads=threads),
+            progress=lambda done: progress(done, len(lists), "lists compared"),
+        )
+    if models.grounded is not None and config.grounded:
+        grounded = Grounded.load(models.grounded, threads=threads)
+        ask = Remembered(
+            lambda fresh: grounded_scores(
+                lists,
+                features,
+                grounded,
+                fresh,
+                progress=lambda done: progress(done, len(lists), "shortlists"),
+            ),
+            lists.hypotheses,
+        )
+    return Tuning(lists, metrics, similarities, ask, image_tokens(lists, features))
+
+
+def halves_of(whole: Tuning, config: MertConfig) -> tuple[Tuning, Tuning]:
+    """Images to tune on and images to judge by: two halves, or twice all where they are few."""
+    if len(whole.lists) < config.halves_from:
+        return whole, whole
+    half = np.array([coco_half(name) for name in whole.lists.ids.tolist()])
+    if len(set(half.tolist())) < 2:
+        raise CorpusError(f"{len(half)} images are too few to tune on; give hundreds")
+    tune, judged = (np.flatnonzero(half == which) for which in (TUNE_HALF, 1 - TUNE_HALF))
+    return whole.select(tune), whole.select(judged)
+
+
+def tuned_weights(whole: Tuning, config: MertConfig, *, progress: Say = silent) -> Ranker:
+    """MERT on one half, with what the weights are worth there and on the other half."""
+    tune, judged = halves_of(whole, config)
+    progress(0, config.restarts, "starts")
+    ranker = tune_ranker(
+        tune, config, progress=lambda start, _: progress(start + 1, config.restarts, "starts")
+    )
+    sets = {"tuning": tune} | ({"held_out": judged} if judged is not tune else {})
+    chosen = {name: (some, apply_ranker(some, ranker)) for name, some in sets.items()}
+    return with_values(ranker, chosen)
+
+
+def fitted_confidence(
+    whole: Tuning, ranker: Ranker, models: Models, config: Config, *, threads: int | None = None
+) -> Confidence:
+    """Confidence from the captions of the half that MERT did not see, and images of nothing."""
+    judged = halves_of(whole, config.mert)[1]
+    choices = apply_ranker(judged, ranker)
+    nothing = apply_ranker(tuning_of_nothing(models, config, threads=threads), ranker)
+    cider = judged.metrics.cider[choices.hypotheses]
+    return fit_confidence(choices, cider, bad=nothing, seed=config.mert.seed)
 
 
 def tuning_of_nothing(
@@ -120,8 +252,9 @@ def tuning_of_nothing(
 ) -> Tuning:
     """Lists of images that show nothing, for `fit_confidence`."""
     detector = Detector.load(models.detector, threads=threads)
-    run = _Run(detector, models, config, threads, 1, lambda _what, _done: None)
-    return run.tuning(_nothing(BAD_IMAGES, seed=seed))
+    seen = _looked_at(_nothing(BAD_IMAGES, seed=seed), detector, silent)
+    lists = tuning_lists(seen.names, seen.image_probs, detector, models.language, config)
+    return tuning_of(lists, {}, seen.features, models, config.mert, threads=threads)
 
 
 def images_of_nothing(count: int, *, seed: int = 0) -> Iterator[Image.Image]:
@@ -164,104 +297,24 @@ def _decoded(pair: tuple[Example, object]) -> Image.Image | ImageError:
         return error
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The earlier stages, loaded, and how to run them."""
-
-    detector: Detector
-    models: Models
-    config: Config
-    threads: int | None
-    processes: int
-    report: Progress
-
-    def tuning(self, images: Iterable[tuple[Example, object]]) -> Tuning:
-        """Everything that MERT asks about some images; without captions, metrics of 0."""
-        seen = self.look(images)
-        lists = self.lists(seen)
-        if any(seen.captions.values()):
-            metrics = measure(
-                lists,
-                references_of(lists, seen.captions),
-                with_meteor="meteor" in self.config.mert.objective,
-                processes=self.processes,
-            )
-        else:
-            count = lists.hypotheses
-            metrics = ListMetrics(np.zeros(count, np.float32), np.zeros((count, 10), np.int16))
-        return Tuning(
-            lists,
-            metrics,
-            self.similarities(lists, seen),
-            self.asking(lists, seen),
-            image_tokens(lists, seen.features),
-        )
-
-    def look(self, images: Iterable[tuple[Example, object]]) -> Seen:
-        """The detector over every image that can be read."""
-        names, splits, probs, features = [], [], [], []
-        captions: dict[str, tuple[str, ...]] = {}
-        for (example, _), image in ordered_map(_decoded, images, workers=1):
-            if isinstance(image, ImageError):
-                log.warning("left out %s: %s", example.id, image)
-                continue
-            regions = self.detector(image, name=example.id)
-            assert regions.features is not None
-            name = canonical_id(example.id)
-            names.append(name)
-            splits.append(example.split)
-            captions[name] = example.captions
-            probs.append(pool(regions).image_probs)
-            features.append(np.atleast_2d(regions.features).astype(np.float16))
-            self.report("images", len(names))
-        if not names:
-            raise CorpusError("no image to tune on could be read; see the warnings")
-        found = ImageFeatures(tuple(names), np.stack(features), whole_token=regions.whole_token)
-        return Seen(names, splits, captions, np.stack(probs), found)
-
-    def lists(self, seen: Seen) -> Lists:
-        """The M-best lists of the images, of those in which any word was found."""
-        vocabulary = MaxEnt.load(self.models.language).vocabulary
-        rows, columns = np.nonzero(worth_keeping(seen.image_probs, DOUBT))
-        words = list(self.detector.vocabulary.words)
-        probs = seen.image_probs[rows, columns]
-        assert self.detector.calibration is not None
-        minimum = self.config.language.attribute_threshold
-        offered = detected_words(
-            Detections(seen.names, words, rows, columns, probs),
-            vocabulary,
-            minimum_prob=minimum,
-            precisions=self.detector.calibration.precision(seen.image_probs)[rows, columns],
-        )
-        usable = [i for i, image in enumerate(offered) if image.offered.any()]
-        return make_lists(
-            [seen.names[i] for i in usable],
-            [offered[i] for i in usable],
-            self.models.language,
-            self.config.generation,
-            splits=[seen.splits[i] for i in usable],
-            minimum_prob=minimum,
-            processes=self.processes,
-            progress=lambda done, _: self.report("lists", done),
-        )
-
-    def similarities(self, lists: Lists, seen: Seen) -> Values | None:
-        """The DMSM's, where there is one and the settings ask for it."""
-        if self.models.dmsm is None or not self.config.mert.dmsm:
-            return None
-        dmsm = Dmsm.load(self.models.dmsm, threads=self.threads)
-        return dmsm_scores(
-            lists, seen.features, dmsm, progress=lambda done: self.report("similarities", done)
-        )
-
-    def asking(self, lists: Lists, seen: Seen) -> Callable[[Mask], Values] | None:
-        """Asks the grounded model, about no sentence twice; None where there is no such model."""
-        if self.models.grounded is None or not self.config.mert.grounded:
-            return None
-        grounded = Grounded.load(self.models.grounded, threads=self.threads)
-        return Remembered(
-            lambda fresh: grounded_scores(
-                lists, seen.features, grounded, fresh, progress=lambda n: self.report("grounded", n)
-            ),
-            lists.hypotheses,
-        )
+def _looked_at(images: Iterable[tuple[Example, object]], detector: Detector, progress: Say) -> Seen:
+    """The detector over every image that can be read."""
+    names, splits, probs, features = [], [], [], []
+    captions: dict[str, tuple[str, ...]] = {}
+    for (example, _), image in ordered_map(_decoded, images, workers=1):
+        if isinstance(image, ImageError):
+            log.warning("left out %s: %s", example.id, image)
+            continue
+        regions = detector(image, name=example.id)
+        assert regions.features is not None
+        name = canonical_id(example.id)
+        names.append(name)
+        splits.append(example.split)
+        captions[name] = example.captions
+        probs.append(pool(regions).image_probs)
+        features.append(np.atleast_2d(regions.features).astype(np.float16))
+        progress(len(names), None, "images")
+    if not names:
+        raise CorpusError("no image to tune on could be read; see the warnings")
+    found = ImageFeatures(tuple(names), np.stack(features), whole_token=regions.whole_token)
+    return Seen(names, splits, captions, np.stack(probs), found)

@@ -32,8 +32,9 @@ from sightwords.train.integrity import weights_sum
 from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
 from sightwords.train.words.export import Export, export_detector
-from sightwords.train.words.labels import CAPTIONS, caption_targets
+from sightwords.train.words.labels import CAPTIONS, caption_targets, unknown_where_few
 from sightwords.train.words.network import WordNetwork
+from sightwords.train.words.teacher import Teachers
 from sightwords.train.words.training import train_words
 from sightwords.words.artefact import InputSpec
 
@@ -72,6 +73,7 @@ def train_detector(
     work = Path(cache) if cache is not None else Path(out) / "training"
     words = config.vocabulary.size if vocabulary is None else len(vocabulary)
     size_px = config.images.size_px
+    _check_teachers(config.words)
     with process_group(device) as mine:
         # Built before the images are read, so that wrong settings show at once.
         spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
@@ -161,9 +163,15 @@ def fit_detector(
     folder: str | os.PathLike[str] | None = None,
     captions_per_image: int = CAPTIONS,
     compile_network: bool = False,
+    teachers: Sequence[WordNetwork] = (),
     progress: Progress | None = None,
 ) -> WordNetwork:
-    """Train a detector of the vocabulary's words on every image of a table, or of a stream."""
+    """Train a detector of the vocabulary's words on every image of a table, or of a stream.
+
+    `teachers` are trained detectors of the same words, whose mean opinion takes `teacher_weight` of
+    the targets, and all of what no caption of an image with few captions names.
+    """
+    _check_teachers(config, teachers)
     network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
     targets = None
     if isinstance(table, ImageTable):
@@ -173,6 +181,8 @@ def fit_detector(
             labels=config.labels,
             captions_per_image=captions_per_image,
         )
+        if teachers:
+            targets = unknown_where_few(targets, table.captions)
     return train_words(
         network,
         table,
@@ -181,8 +191,19 @@ def fit_detector(
         device=device,
         folder=folder,
         compile_network=compile_network,
+        teachers=Teachers(teachers) if teachers else None,
         progress=progress,
     )
+
+
+def _check_teachers(config: WordsConfig, teachers: Sequence[WordNetwork] = ()) -> None:
+    """Refuse a share for teachers where there are none."""
+    if config.teacher_weight and not teachers:
+        raise ConfigError(
+            f"teacher_weight is {config.teacher_weight} in [words], but nothing teaches this "
+            "detector; leave it out, or name [[teachers]] and [[pupils]] in a recipe of "
+            "'sightwords train all'"
+        )
 
 
 def stored_px(spec: InputSpec, config: WordsConfig) -> int:

@@ -6,17 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sightwords.corpus.splits import half_by_hash
-from sightwords.errors import CorpusError
 from sightwords.text.vocabulary import Vocabulary
-from sightwords.train.data.sources import source_key, training_examples
 from sightwords.train.recipe import Recipe
-from sightwords.train.split import Figures, Split, Work
+from sightwords.train.split import Figures, Split, Work, content_key, detector_examples, folds_of
 from sightwords.train.words.frozen.features import RegionTable, region_table
 from sightwords.train.words.frozen.training import known_words, train_head, write_frozen
 from sightwords.types import FloatArray
-
-FOLD_SALT = "fold"
 
 
 def frozen_detector(job: Work, base: Path, vocabulary: Vocabulary, split: Split) -> Figures:
@@ -40,12 +35,7 @@ def frozen_folds(
 ) -> tuple[list[str], FloatArray]:
     """Ids and out-of-fold scores (N, V) of the training images: two heads, each on one half."""
     table, known = regions_of(job, base, split), _known(job, base)
-    fold = np.array([half_by_hash(name, salt=FOLD_SALT) for name in table.ids])
-    if fold.all() or not fold.any():
-        raise CorpusError(
-            f"{len(table)} training images fall into one half, so that none can score the other; "
-            'give more photographs, or set cross_fit = "off" in [data]'
-        )
+    fold = folds_of(table.ids)
     scores = np.empty((len(table), len(vocabulary)), dtype=np.float32)
     for half in (0, 1):
         seen, unseen = np.flatnonzero(fold != half), np.flatnonzero(fold == half)
@@ -70,9 +60,9 @@ def regions_of(job: Work, base: Path, split: Split) -> RegionTable:
     recipe: Recipe = job.recipe
     return region_table(
         base,
-        lambda: training_examples(recipe.data.train, hold_out=split.held_out),
+        lambda: detector_examples(recipe, split),
         job.cache,
-        key=f"{source_key(recipe.data.train)}|{split.held_out}",
+        key=f"{content_key(recipe.data.train)}|without {sorted(split.held_out)}",
         threads=recipe.threads,
         progress=lambda count: job.say(count, None, "images"),
     )
