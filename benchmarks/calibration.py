@@ -4,7 +4,7 @@
         --fit-captions coco-train.jsonl.gz --test runs/words-test/scores.npz \
         --test-captions coco-test-00.tar --plot reliability.png --save
 
-Scores are written by `benchmarks/words.py`. Over all pairs of image and word at or above the word's
+`benchmarks/describe.py` writes the scores. Over all pairs of image and word at or above the word's
 threshold for p (closed-class words, topped-up words and words more common than p left out), the
 share of pairs that are right should be p. Images with fewer than five captions are left out: in
 them right words look wrong. `--save` writes the first method's calibration into DETECTOR.

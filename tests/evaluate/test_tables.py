@@ -142,7 +142,7 @@ def test_damaged_rows_are_named(tmp_path: Path, content: str, message: str) -> N
     path = tmp_path / "coco" / "x.json"
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(ScoreError, match=message) as caught:
+    with pytest.raises(ScoreError, match=message or None) as caught:
         paper_tables(tmp_path)
     assert "x.json" in str(caught.value)
 
