@@ -192,3 +192,37 @@ def test_registering_the_verb_loads_no_metric() -> None:
     loaded = set(done.stdout.split())
     heavy = {"sightwords.evaluate", "sightwords.metrics", "sightwords.text", "scipy", "matplotlib"}
     assert not loaded & heavy
+
+
+def test_metrics_that_count_mistakes(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("boxes.json").write_text(json.dumps({"000000000001": ["dog"], "2": [{"label": "bed"}]}))
+    Path("mine.json").write_text(
+        json.dumps([{"image_id": i, "caption": f"{said} and a car"} for i, said in RESULTS.items()])
+    )
+    refs = ["mine.json", "--references", "refs.jsonl", "--json"]
+    assert call("captions", *refs, "--metrics=chair,alt_text", "--boxes=boxes.json") == 0
+    found = json.loads(capsys.readouterr().out)
+    # Images 1 and 2 have boxes; both captions name a car, beside a dog and beside cats.
+    assert (found["chair_s"], found["chair_i"]) == (1.0, 0.5)
+    assert found["alt_ending"] == 1.0
+    with pytest.raises(SightwordsError, match="--boxes"):
+        call("captions", *refs, "--metrics=chair")
+    Path("boxes.json").write_text('{"1": "dog"}')
+    with pytest.raises(SightwordsError, match=r"boxes\.json.*'1'"):
+        call("captions", *refs, "--boxes=boxes.json")
+
+
+def test_boxes_in_cocos_own_form(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instances = {
+        "images": [{"id": 1}, {"id": 2}, {"id": 3}],
+        "categories": [{"id": 18, "name": "dog"}],
+        "annotations": [{"image_id": 1, "category_id": 18}],
+    }
+    Path("instances.json").write_text(json.dumps(instances))
+    options = [METRICS, "--boxes", "instances.json", "--json"]
+    assert call("captions", "mine.json", "--references", "refs.jsonl", *options) == 0
+    assert "chair_s" not in json.loads(capsys.readouterr().out)
+    assert call("captions", "mine.json", "--references", "refs.jsonl", *options[1:]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["chair_s"] == 0
+    assert "with-boxes:3" in found["signatures"]["chair_s"]

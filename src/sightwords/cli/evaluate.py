@@ -78,6 +78,18 @@ def _add_captions(verbs: Subparsers[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="score the images that results and references share; signatures say so",
     )
+    parser.add_argument(
+        "--boxes",
+        metavar="FILE",
+        help="the objects in each image (COCO's instances JSON, or ids with lists of classes); "
+        "adds CHAIR, the share of captions that name an object which is not there",
+    )
+    parser.add_argument(
+        "--objects",
+        metavar="FILE",
+        help="the words of each object class, one line CLASS: word, word per class (default: the "
+        "80 classes of COCO)",
+    )
     parser.add_argument("--name", default="", help="the system's name (default: the file's)")
     parser.set_defaults(run=run_captions, parser=parser)
 
@@ -193,7 +205,8 @@ def _scoring_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics",
         metavar="NAME,...",
-        help="bleu (or bleu_1 to bleu_4), meteor, rouge_l, cider (default: all)",
+        help="bleu (or bleu_1 to bleu_4), meteor, rouge_l, cider (default: these); for captions "
+        "also chair (needs --boxes), person_words, alt_text",
     )
     parser.add_argument(
         "--references-per-image",

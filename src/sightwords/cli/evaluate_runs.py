@@ -22,9 +22,11 @@ def run_captions(args: argparse.Namespace) -> int:
     """Score one results file, and compare it with another where asked."""
     from sightwords.evaluate import evaluate_captions
     from sightwords.evaluate.references import load_references
+    from sightwords.metrics.objects import read_objects
 
     _check_row(args)
     references = load_references(args.references)
+    objects = read_objects(args.objects) if args.objects else None
     reports = [
         evaluate_captions(
             results,
@@ -34,6 +36,8 @@ def run_captions(args: argparse.Namespace) -> int:
             subset=args.subset,
             references_per_image=args.references_per_image,
             seed=args.seed,
+            boxes=args.boxes,
+            objects=objects,
         )
         for results, name in ((args.results, args.name), (args.compare, ""))
         if results

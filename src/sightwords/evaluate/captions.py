@@ -11,10 +11,22 @@ from sightwords.corpus.splits import choose_references
 from sightwords.errors import MissingExtraError, ScoreError
 from sightwords.evaluate.references import References, load_references
 from sightwords.evaluate.results import read_results
+from sightwords.metrics.objects import Objects
 from sightwords.metrics.score import Comparison, Score
 
 METRICS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider")
 """Every caption metric, under its key in result files, in the order in which tables show them."""
+
+GROUPS = {
+    "bleu": METRICS[:4],
+    "chair": ("chair_s", "chair_i"),
+    "person_words": ("person_words", "person_words_women", "person_words_men"),
+    "alt_text": ("alt_length", "alt_opening", "alt_ending"),
+}
+"""Names that stand for several metrics. All but BLEU count mistakes, so that less is better, and
+are computed where they are asked for; CHAIR needs the boxes of objects."""
+
+EVERY_METRIC = (*METRICS, *GROUPS["chair"], *GROUPS["person_words"], *GROUPS["alt_text"])
 
 Results = str | Path | Mapping[str, str]
 
@@ -54,6 +66,8 @@ def evaluate_captions(
     subset: bool = False,
     references_per_image: int | None = None,
     seed: int = 0,
+    boxes: str | Path | Mapping[str, Sequence[str]] | None = None,
+    objects: Objects | None = None,
 ) -> Report:
     """Score one caption per image against its references, with the COCO metrics.
 
@@ -63,6 +77,8 @@ def evaluate_captions(
     references of each image, drawn with `seed` (the paper's "4 randomly selected references"); an
     image that has fewer keeps them all.
     METEOR is left out with a note where its data is not installed, unless `metrics` names it.
+    With `boxes` (a file of `evaluate.objects.read_boxes`, or classes by image id) CHAIR is
+    computed, too; `objects` is a table of object words for other classes than COCO's.
 
     >>> report = evaluate_captions(
     ...     {"1": "a dog runs on grass"}, {"1": ["a dog runs on the grass"]}, metrics=["bleu"]
@@ -70,7 +86,11 @@ def evaluate_captions(
     >>> {key: round(value, 3) for key, value in report.values.items()}
     {'bleu_1': 0.819, 'bleu_2': 0.709, 'bleu_3': 0.65, 'bleu_4': 0.579}
     """
-    chosen = choose_metrics(metrics)
+    chosen = choose_metrics(metrics, mistakes=True)
+    if boxes is not None and metrics is None:
+        chosen = (*chosen, *GROUPS["chair"])
+    if boxes is None and set(GROUPS["chair"]) & set(chosen):
+        raise ScoreError("chair needs the objects of each image; give a file of boxes (--boxes)")
     captions, wanted = _load_results(results), load_references(references)
     notes: list[str] = []
     mark = ""
@@ -82,12 +102,15 @@ def evaluate_captions(
         mark += f"|refs-drawn:{references_per_image},seed:{seed}"
     pairs = Comparison.of(captions, wanted)
     scores, missing = score_pairs(pairs, chosen, optional=metrics is None)
+    scores += _mistakes(pairs, captions, chosen, boxes, objects)
     scores = tuple(replace(s, signature=s.signature + mark) for s in scores)
     return Report(name or _name_of(results), pairs, captions, scores, (*notes, *missing))
 
 
-def choose_metrics(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Metric keys in table order; `bleu` stands for all four, None for every metric.
+def choose_metrics(names: Iterable[str] | None, *, mistakes: bool = False) -> tuple[str, ...]:
+    """Metric keys in table order; `bleu` stands for all four, None for the COCO metrics.
+
+    With `mistakes`, the metrics that count mistakes may be named, too.
 
     >>> choose_metrics(["cider", "bleu"])
     ('bleu_1', 'bleu_2', 'bleu_3', 'bleu_4', 'cider')
@@ -99,18 +122,15 @@ bleu_3, bleu_4, meteor, rouge_l, cider
     """
     if names is None:
         return METRICS
+    known = ("bleu", *METRICS, *(("chair", "person_words", "alt_text") if mistakes else ()))
     chosen: set[str] = set()
     for name in names:
-        if name == "bleu":
-            chosen.update(METRICS[:4])
-        elif name in METRICS:
-            chosen.add(name)
-        else:
-            known = ", ".join(("bleu", *METRICS))
-            raise ScoreError(f"there is no metric {name!r}; choose among {known}")
+        if name not in known:
+            raise ScoreError(f"there is no metric {name!r}; choose among {', '.join(known)}")
+        chosen.update(GROUPS.get(name, (name,)))
     if not chosen:
         raise ScoreError("no metric was chosen; name at least one, or give no --metrics for all")
-    return tuple(metric for metric in METRICS if metric in chosen)
+    return tuple(metric for metric in EVERY_METRIC if metric in chosen)
 
 
 def score_pairs(
@@ -144,6 +164,32 @@ def _scorers() -> list[tuple[tuple[str, ...], Callable[[Comparison], Sequence[Sc
         (("rouge_l",), lambda pairs: (rouge_l(pairs),)),
         (("cider",), lambda pairs: (cider(pairs),)),
     ]
+
+
+def _mistakes(
+    pairs: Comparison,
+    captions: Mapping[str, str],
+    chosen: Sequence[str],
+    boxes: str | Path | Mapping[str, Sequence[str]] | None,
+    objects: Objects | None,
+) -> tuple[Score, ...]:
+    """The metrics that count mistakes: objects and person words that are wrong, unfit alt text."""
+    from sightwords.metrics.alt_text import alt_text
+    from sightwords.metrics.chair import chair
+    from sightwords.metrics.persons import person_words
+
+    found: list[Score] = []
+    if boxes is not None and set(GROUPS["chair"]) & set(chosen):
+        if isinstance(boxes, (str, Path)):
+            from sightwords.evaluate.objects import read_boxes
+
+            boxes = read_boxes(boxes)
+        found += chair(pairs, boxes, objects)
+    if set(GROUPS["person_words"]) & set(chosen):
+        found += person_words(pairs)
+    if set(GROUPS["alt_text"]) & set(chosen):
+        found += alt_text({image: captions[image] for image in pairs.ids})
+    return tuple(found)
 
 
 def _load_results(results: Results) -> dict[str, str]:
