@@ -32,7 +32,7 @@ pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray")
 
 COLOURS = ("red", "lime", "blue", "white", "black")
-SHARDS, IMAGES, SLICE = 6, 24, 6
+SHARDS, IMAGES, SLICE = 4, 24, 6
 
 
 def _photograph(number: int) -> bytes:
@@ -53,7 +53,7 @@ def _shard(path: Path, photographs: dict[str, bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six shards, one photograph that is none; a seventh shard is named and not there."""
+    """Four shards, one file that is not a photo; a fifth shard is named and not there."""
     folder = tmp_path_factory.mktemp("shards")
     for shard in range(SHARDS):
         numbers = range(shard * IMAGES, (shard + 1) * IMAGES)
