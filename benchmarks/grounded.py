@@ -55,7 +55,7 @@ from sightwords.train.grounded.data import (
     words_of_lists,
     words_of_sets,
 )
-from sightwords.train.grounded.export import load_weights, new_grounded, save_weights
+from sightwords.train.grounded.export import load_grounded, new_grounded, save_grounded
 from sightwords.train.grounded.lists import ScoredLists, scored_lists
 from sightwords.train.grounded.network import GroundedNetwork
 from sightwords.train.grounded.ranking import Ranking, rank, score_lists
@@ -72,13 +72,13 @@ def main() -> None:
     bench = Bench(args)
     network = bench.after_captions()
     best = bench.report("captions", network)
-    save_weights(network, args.out / "grounded.safetensors")
+    save_grounded(network, args.out / "grounded.safetensors")
     for settings in args.tries or [""]:
         found, network = bench.after_lists(network_of(bench.start, settings), settings, best)
         if found > best:
             best = found
-            save_weights(network, args.out / "grounded.safetensors")
-    network = load_weights(args.out / "grounded.safetensors").to(args.device)
+            save_grounded(network, args.out / "grounded.safetensors")
+    network = load_grounded(args.out / "grounded.safetensors").to(args.device)
     bench.report("kept", network)
     for path in args.score:
         bench.save_scores(network, path)
@@ -113,7 +113,7 @@ class Bench:
         """Trained on captions, or as an earlier run left it."""
         args = self.args
         if args.initial:
-            self.start = load_weights(args.initial).to(args.device)
+            self.start = load_grounded(args.initial).to(args.device)
             self.start.config = changed(self.start.config, args.settings)
             return self.start
         network = new_grounded(self.config, self.vocabulary, self.images.shape).to(args.device)
@@ -131,7 +131,7 @@ class Bench:
             budget_seconds=args.caption_seconds,
             on_epoch=on_epoch,
         )
-        save_weights(self.start, args.out / "captions.safetensors")
+        save_grounded(self.start, args.out / "captions.safetensors")
         return self.start
 
     def after_lists(

@@ -25,14 +25,14 @@ from sightwords.rerank.grounded import Grounded
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.dmsm.image_features import ImageFeatures
-from sightwords.train.grounded.export import export_grounded, load_weights
+from sightwords.train.grounded.export import export_grounded, load_grounded
 from sightwords.train.rerank.list_metrics import measure, references_of
 from sightwords.train.rerank.lists import Lists
 
 
 def main() -> None:
     args = arguments()
-    network = load_weights(args.weights)
+    network = load_grounded(args.weights)
     vocabulary = load_vocabulary(args.language / "vocabulary.json")
     count = sum(parameter.numel() for parameter in network.parameters())
     print(f"{count / 1e6:.2f} million weights; {platform.machine()}, one thread")

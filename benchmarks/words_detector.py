@@ -41,10 +41,11 @@ from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import load_vocabulary, save_vocabulary
 from sightwords.train.data.image_table import ImageTable, gathered
 from sightwords.train.fit import StepReport
+from sightwords.train.weights import save_weights
 from sightwords.train.words.export import export_detector
 from sightwords.train.words.labels import caption_targets, unknown_where_few
 from sightwords.train.words.network import WordNetwork
-from sightwords.train.words.run import load_weights, new_network, save_weights
+from sightwords.train.words.run import load_weights, new_network
 from sightwords.train.words.teacher import Teachers, average_weights
 from sightwords.train.words.training import train_words
 from sightwords.train.words.validation import score_images, validate

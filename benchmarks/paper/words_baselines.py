@@ -53,10 +53,11 @@ from sightwords.text.vocabulary_file import load_vocabulary
 from sightwords.train.data.augment import network_input
 from sightwords.train.data.image_table import ImageTable, gathered
 from sightwords.train.fit import StepReport, precision
+from sightwords.train.weights import save_weights
 from sightwords.train.words.labels import caption_targets
 from sightwords.train.words.network import WordNetwork
 from sightwords.train.words.noisy_or import image_prob
-from sightwords.train.words.run import load_weights, new_network, save_weights
+from sightwords.train.words.run import load_weights, new_network
 from sightwords.train.words.training import train_words
 from sightwords.train.words.validation import judge
 from sightwords.words.artefact import DEFAULT_DETECTOR, VOCABULARY_NAME

@@ -249,7 +249,7 @@ def _weights_key(recipe: Recipe) -> str:
     """The pretrained weights, by their sum."""
     if recipe.weights is None:
         return ""
-    from sightwords.train.integrity import weights_sum  # needs torch, as such a training does
+    from sightwords.train.weights import weights_sum  # needs torch, as such a training does
 
     return weights_sum(recipe.weights)
 

@@ -1,8 +1,8 @@
 """The training loop: word detector (section 3.1), DMSM (5.1) and grounded model share it.
 
-A training is a subclass of `Fit` that gives three things: a network, the batches, and the loss of a
-step. `Fit` does the rest: learning rates, gradient accumulation and clipping, the running average
-of weights, checkpoints, progress reports, several processes.
+A training is a subclass of `Fit` that provides a network, the batches and the loss of a step. `Fit`
+does the rest: learning rates, gradient accumulation and clipping, the running average of weights,
+checkpoints, progress reports, several processes.
 
 Every step draws its order, crops and dropout from (seed, step) alone. A run that is killed at any
 moment and resumed from its last checkpoint therefore ends with the weights of an unbroken one, bit
@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ class Plan:
     """The rate to report; each group of the optimiser has its own full rate."""
     schedule: Schedule
     accumulate: int = 1
-    """Each process takes its share of a batch in so many parts."""
+    """Number of parts in which each process takes its share of a batch."""
     gradient_clip: float = 0.0
     """Largest norm of all gradients together; 0: no limit."""
     weight_average: float = 0.0
@@ -96,8 +96,8 @@ Progress = Callable[[StepReport], None]
 class Fit(Generic[N]):
     """A training: network, optimiser, average of weights, and the step it is at."""
 
-    checkpoint_name: ClassVar[str]
-    identity_of_what: ClassVar[str]
+    checkpoint_name: str
+    identity_of_what: str
     """What two runs must share to share a checkpoint, as the error names it."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Fit(Generic[N]):
         compile_network: bool = False,
         graphs: bool = False,
     ) -> None:
-        """The network is on the device; `identity` is of `identity`, equal for equal runs."""
+        """`network` is on the device; `identity` is what the function of that name returns."""
         self.network, self.optimizer, self.plan = network, optimizer, plan
         self.device, self.identity = device, identity
         self.step, self.steps = 0, plan.epochs * plan.steps_per_epoch

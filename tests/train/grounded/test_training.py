@@ -141,8 +141,8 @@ def test_lists_become_targets_with_their_worth() -> None:
     ("lists", "rewards", "rows", "message"),
     [
         (_lists(), np.zeros(5), {"1": 1}, "5 values for 6 sentences"),
-        (_lists(), np.zeros(6), {"9": 1}, "no image of the lists has features"),
-        (replace(_lists(), words=("x",) * 6), np.zeros(6), {"1": 1}, "another language model"),
+        (_lists(), np.zeros(6), {"9": 1}, "features"),
+        (replace(_lists(), words=("x",) * 6), np.zeros(6), {"1": 1}, "language model"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused(

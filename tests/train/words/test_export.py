@@ -171,7 +171,7 @@ def test_half_precision_is_half_the_size_and_nearly_equal(
 def test_static_int8_scales_activations_by_photographs(tiny_net: Any, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     export_detector(_network(tiny_net()), WORDS, _config(), tmp_path / "whole")
-    with pytest.raises(InputError, match="int8-static needs photographs"):
+    with pytest.raises(InputError, match="int8-static"):
         quantise_detector(tmp_path / "whole", tmp_path / "small", form="int8-static")
     rng = np.random.default_rng(0)
     photographs = [rng.integers(0, 256, (48, 48, 3)).astype(np.uint8) for _ in range(8)]
@@ -187,5 +187,5 @@ def test_static_int8_scales_activations_by_photographs(tiny_net: Any, tmp_path: 
 
 
 def test_a_detector_is_not_quantised_onto_itself(vit_detector: Path) -> None:
-    with pytest.raises(BundleError, match="is the detector itself"):
+    with pytest.raises(BundleError, match="itself"):
         quantise_detector(vit_detector, vit_detector)

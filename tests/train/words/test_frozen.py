@@ -123,7 +123,7 @@ def test_ridge_regression_by_hand() -> None:
 
 def test_networks_without_a_last_layer_are_refused(tmp_path: Path) -> None:
     colours = Path(__file__).parents[2] / "words" / "data" / "colours.onnx"
-    with pytest.raises(BundleError, match="last layer cannot be replaced"):
+    with pytest.raises(BundleError, match="region_logits"):
         under_head(open_model(colours))
 
 
@@ -142,7 +142,7 @@ def test_a_detector_of_whole_images_is_refused(base: Path, tmp_path: Path) -> No
 
     spec = dataclasses.replace(DetectorSpec.load(base), pooling="whole_image")
     spec.save(base)
-    with pytest.raises(InputError, match="judges images as a whole"):
+    with pytest.raises(InputError, match="whole_image"):
         region_table(base, list, tmp_path, key="x")
 
 

@@ -154,8 +154,8 @@ def test_tokens_of_another_kind_are_left_alone(detector: Path, tmp_path: Path) -
 def test_what_has_no_patches_or_has_places_already_is_refused(
     detector: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(BundleError, match=r"has patch_logits already; expected a ViT's network"):
+    with pytest.raises(BundleError, match="patch_logits"):
         place_detector(detector, tmp_path / "again")
     assert not (tmp_path / "again" / "network.onnx").exists()
-    with pytest.raises(BundleError, match="is the detector itself; name another directory"):
+    with pytest.raises(BundleError, match="itself"):
         place_detector(detector, detector)

@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 from sightwords.config import WordsConfig  # noqa: E402
 from sightwords.errors import ConfigError, InputError  # noqa: E402
 from sightwords.train.fit import StepReport  # noqa: E402
-from sightwords.train.integrity import weights_sum  # noqa: E402
 from sightwords.train.processes import wrapped  # noqa: E402
+from sightwords.train.weights import save_weights, weights_sum  # noqa: E402
 from sightwords.train.words.labels import caption_targets  # noqa: E402
-from sightwords.train.words.run import load_weights, new_network, save_weights  # noqa: E402
+from sightwords.train.words.run import load_weights, new_network  # noqa: E402
 from sightwords.train.words.training import CHECKPOINT_NAME, train_words  # noqa: E402
 from sightwords.train.words.validation import score_images, validate  # noqa: E402
 

@@ -22,11 +22,11 @@ from sightwords.train.rerank.lists import Lists
 log = logging.getLogger(__name__)
 
 LONGEST = 30
-"""Longer captions are cut here: less than one in a thousand."""
-SELDOM = 2
+"""Longer captions, fewer than one in a thousand, are cut to this many words."""
+FEWEST = 2
 """Trigrams of words that occur less often than this are left out: misspellings."""
 KEPT_OF_LIST = 32
-"""So many sentences of an image's list are kept to draw from."""
+"""Sentences of each image's list that are kept to draw from."""
 
 Tokens = npt.NDArray[np.int32]
 
@@ -45,9 +45,9 @@ class DmsmData:
     images: npt.NDArray[np.int64]
     """(C,) the image of each caption, a row of `features`."""
     listed: Tokens | None = None
-    """(N, K, L) sentences of each image's own list; all 0 for an image without."""
+    """(N, K, L) sentences of each image's own list; all 0 for an image without a list."""
     worth: npt.NDArray[np.float32] | None = None
-    """(N, K) what they are worth, less their list's mean; NaN for an image without."""
+    """(N, K) their values minus the list's mean; NaN for an image without a list."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -75,7 +75,7 @@ def dmsm_data(
     counts = Counter(word for tokens in sentences for word in tokens)
     words = ("", *sorted(counts, key=lambda word: (-counts[word], word)))
     if len(words) == 1:
-        raise CorpusError("no caption has a word; check the corpus")
+        raise CorpusError("the captions contain no words; check the corpus")
     return DmsmData(
         features=features if len(ids) == len(features) else features.select(ids),
         index=text_index(counts, config),
@@ -93,7 +93,7 @@ def text_index(counts: Mapping[str, int], config: DmsmConfig) -> TextIndex:
     (('a',), ('#a#', '#do', 'dog', 'og#'))
     """
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    common = [word for word in ranked if counts[word] >= SELDOM] or ranked
+    common = [word for word in ranked if counts[word] >= FEWEST] or ranked
     return TextIndex(
         tuple(common[: config.own_words]), TrigramIndex.of_words(common), config.word_window
     )
@@ -113,7 +113,7 @@ def word_rows(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Token
 def with_lists(data: DmsmData, lists: Lists, values: npt.NDArray[np.float32]) -> DmsmData:
     """Add sentences of M-best lists, 32 random ones of each.
 
-    `values` (H,) is what each sentence is worth (`train.rerank.list_metrics`, CIDEr).
+    `values` (H,) are the values of the sentences, such as CIDEr (`train.rerank.list_metrics`).
     """
     if len(values) != lists.hypotheses:
         raise InputError(f"{len(values)} values for {lists.hypotheses} sentences; give one each")

@@ -1,10 +1,10 @@
-"""A trained DMSM -> a directory that runs without torch; and the one file it is kept in till then.
+"""A trained DMSM -> a directory that runs without torch, or one file of weights.
 
     DmsmNetwork -> dmsm.safetensors (float16, everything that rebuilds it)
     DmsmNetwork -> image.onnx, text.onnx, dmsm.json, config.resolved.toml
 
-The graphs are small and written by hand, so that they store int8 weights with a float32 scale for
-each column (made float32 when the file is loaded) and take the deduplicated batches of
+The graphs are small and written by hand, so that they store int8 weights with a float32 scale per
+column (made float32 when the file is loaded) and take the deduplicated batches of
 `rerank.dmsm.TextBatch`. Each export is run beside the network it came from.
 """
 
@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from sightwords.config import DmsmConfig
-from sightwords.errors import BundleError, InputError, require
-from sightwords.files import atomic_path, write_bytes, write_text
+from sightwords.errors import BundleError, InputError
+from sightwords.files import write_bytes, write_text
 from sightwords.rerank.dmsm import DMSM_NAME, FORMAT, IMAGE_NAME, TEXT_NAME, Dmsm, TextIndex
 from sightwords.sealed import SUMS_NAME, write_sums
 from sightwords.settings import from_mapping, save_resolved
@@ -34,6 +34,7 @@ from sightwords.text.trigrams import TrigramIndex
 from sightwords.train.dmsm.graphs import image_graph, text_graph
 from sightwords.train.dmsm.network import DmsmNetwork
 from sightwords.train.dmsm.vectors import text_vectors
+from sightwords.train.weights import read_weights, save_weights
 from sightwords.types import FloatArray
 
 log = logging.getLogger(__name__)
@@ -56,38 +57,30 @@ class DmsmExport:
 
 def save_dmsm(network: DmsmNetwork, path: str | os.PathLike[str]) -> None:
     """Weights in float16, with words, trigrams and settings in the header."""
-    files = require("safetensors.torch", extra="train", purpose="saving weights")
-    state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
-    metadata = {
+    about = {
         "config": json.dumps(asdict(network.config)),
         "shape": json.dumps(network.shape),
         "words": json.dumps(network.index.words),
         "trigrams": json.dumps(network.index.trigrams.trigrams),
     }
-    with atomic_path(path) as temporary:
-        mode = temporary.stat().st_mode
-        files.save_file(state, temporary, metadata)  # makes a file that only its owner may read
-        temporary.chmod(mode)
+    save_weights(network, path, about)
 
 
 def load_dmsm(path: str | os.PathLike[str]) -> DmsmNetwork:
     """The network that `save_dmsm` wrote."""
-    safetensors = require("safetensors", extra="train", purpose="loading weights")
-    files = require("safetensors.torch", extra="train", purpose="loading weights")
+    state, about = read_weights(path)
     try:
-        with safetensors.safe_open(os.fspath(path), framework="pt") as file:
-            header = {key: loads(value) for key, value in file.metadata().items()}
+        header = {key: loads(value) for key, value in about.items()}
         config = from_mapping(DmsmConfig, header["config"], where=str(path))
         trigrams = TrigramIndex(tuple(header["trigrams"]))
         tokens, units = header["shape"]
-        state = files.load_file(os.fspath(path))
-    except (OSError, AttributeError, KeyError, ValueError, safetensors.SafetensorError) as error:
+        index = TextIndex(tuple(header["words"]), trigrams, config.word_window)
+    except (KeyError, ValueError) as error:
         raise InputError(
-            f"{path}: is not a DMSM's weights ({error}); give a file that training wrote"
+            f"{path}: not the weights of a DMSM ({error}); give a file that its training wrote"
         ) from error
-    index = TextIndex(tuple(header["words"]), trigrams, config.word_window)
     network = DmsmNetwork((tokens, units), index, config)
-    network.load_state_dict({k: v.float() for k, v in state.items()})
+    network.load_state_dict(state)
     return network.eval()
 
 
@@ -121,7 +114,7 @@ def export_dmsm(
 
 @torch.no_grad()
 def parity(network: DmsmNetwork, exported: Dmsm, *, features: FloatArray | None = None) -> float:
-    """Largest difference of any cosine between torch and an export, on made-up input."""
+    """Largest difference of any cosine between torch and an export, on artificial input."""
     if features is None:
         noise = np.random.default_rng(0).standard_normal((8, *network.shape))
         mean, scale = network.image.mean.numpy(), network.image.scale.numpy()
@@ -134,7 +127,7 @@ def parity(network: DmsmNetwork, exported: Dmsm, *, features: FloatArray | None 
 
 
 def _sentences(index: TextIndex) -> Sequence[tuple[str, ...]]:
-    """Made-up sentences: common words, and pieces of words that nobody has seen."""
+    """Artificial sentences: common words, and new words made of trigrams."""
     rng = np.random.default_rng(1)
     pieces = [t.strip("#") for t in index.trigrams.trigrams]
     words = [*index.words[:500], *(a + b for a, b in pairwise(pieces) if a)]

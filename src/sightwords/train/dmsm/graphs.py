@@ -3,8 +3,8 @@
     image.onnx: features (N, T, D) -> vector (N, S)
     text.onnx:  own (W,), trigrams (W, K), windows (U, n), sentences (M, L) -> vector (M, S)
 
-Matrices are stored as int8 with one float32 scale a column, tables of vectors with one a row, and
-multiplied out when the file is loaded or the row is read: the arithmetic stays float32.
+Matrices are stored as int8 with one float32 scale per column, tables of vectors with one per row.
+They are converted when the file is loaded or the row is read: the arithmetic stays float32.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def text_graph(encoder: TextEncoder, index: TextIndex, *, int8: bool) -> bytes:
 
 
 class _Graph:
-    """Nodes and weights so far; every value has a number for a name."""
+    """The nodes and weights so far; values are named by number."""
 
     def __init__(self, *, int8: bool) -> None:
         self.onnx = require("onnx", extra="train", purpose="ONNX export")
@@ -97,7 +97,7 @@ class _Graph:
         return name
 
     def matrix(self, layer: nn.Linear) -> str:
-        """A layer's weights (in, out), a scale for each column."""
+        """A layer's weights (in, out), one scale per column."""
         values = _array(layer.weight).T
         if not self.int8 or values.size < SMALL:
             return self.constant(np.ascontiguousarray(values))
@@ -105,7 +105,7 @@ class _Graph:
         return self.node("Mul", self._floats(self.constant(whole)), self.constant(scale))
 
     def rows(self, table: FloatArray, places: str) -> str:
-        """Rows of a table, a scale for each; those asked for alone become float32."""
+        """Rows of a table, one scale per row; only the rows that are read become float32."""
         if not self.int8 or table.size < SMALL:
             return self.node("Gather", self.constant(table), places)
         whole, scale = _int8(table, axis=1)
@@ -164,7 +164,7 @@ def _int8(values: FloatArray, *, axis: int) -> tuple[Any, FloatArray]:
 
 
 def _padded(table: Tensor) -> FloatArray:
-    """With a row of zeros in front, for words and trigrams that are none."""
+    """With a row of zeros first, for missing words and trigrams."""
     values = _array(table)
     return np.concatenate([np.zeros((1, values.shape[1]), np.float32), values])
 

@@ -1,14 +1,15 @@
-"""What the backbone says of every image of a table, kept in one file (section 5.1).
+"""The backbone's features of every image of a table, in one file (section 5.1).
 
 Stage: input of DMSM training. Input: a `WordNetwork` and an `ImageTable`, or an exported `Detector`
-and examples. Output: `ImageFeatures` (N, T, D). The backbone is not trained further here, so that
-each photograph passes through it once, and word scores come out of the same pass.
+and examples. Output: `ImageFeatures` (N, T, D). The backbone is not trained here, so each image
+passes through it once; word scores come out of the same pass.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class ImageFeatures:
-    """Tokens that describe each image, in float16: 14 kB an image of 18 x 384.
+    """Tokens that describe each image, in float16: 14 kB per image for 18 x 384.
 
     >>> features = ImageFeatures(("9", "25"), np.zeros((2, 18, 384), np.float16))
     >>> features.rows(["25", "9"]).tolist(), features.shape
@@ -51,9 +52,9 @@ class ImageFeatures:
     features: HalfArray
     """(N, T, D)."""
     mirrored: HalfArray | None = None
-    """(N, T, D) of each image seen in a mirror, where training wants both."""
+    """(N, T, D) of the mirror images, if training uses them."""
     whole_token: int | None = None
-    """Which token describes the image as a whole; None: the detector did not say."""
+    """Which token describes the image as a whole; None if the detector does not name one."""
     places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class ImageFeatures:
             ) from None
 
     def select(self, ids: Iterable[str]) -> ImageFeatures:
-        """The features of these images alone, in this order."""
+        """The features of only these images, in this order."""
         rows = self.rows(ids)
         return ImageFeatures(
             tuple(self.ids[row] for row in rows),
@@ -90,7 +91,7 @@ class ImageFeatures:
         )
 
     def whole(self, row: int) -> FloatArray:
-        """(D,) what describes one image as a whole."""
+        """(D,) the token of one image as a whole."""
         return np.asarray(self.features[row, self.whole_place], dtype=np.float32)
 
     @property
@@ -100,7 +101,7 @@ class ImageFeatures:
         return usual_whole_token(self.features.shape[1]) if said is None else said
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `.npz`, whole or not at all; not compressed, since features hardly shrink."""
+        """Write an `.npz` file, not compressed, since features hardly shrink."""
         arrays = {"ids": np.array(self.ids), "features": self.features}
         if self.mirrored is not None:
             arrays["mirrored"] = self.mirrored
@@ -127,7 +128,7 @@ class ImageFeatures:
             raise InputError(f"{path}: {error}") from error
         except (OSError, KeyError, *DAMAGED_ZIP) as error:
             raise InputError(
-                f"{path}: is not a file of image features ({error}); expected an .npz with ids "
+                f"{path}: not a file of image features ({error}); expected an .npz with ids "
                 "and features: compute it again"
             ) from error
 
@@ -137,7 +138,7 @@ class Described:
     """One pass of the network over a table."""
 
     image_probs: FloatArray
-    """(N, V) Eq. 1: the same as `train.words.training.score_images` gives."""
+    """(N, V) Eq. 1, as `train.words.validation.score_images` computes it."""
     features: ImageFeatures
 
 
@@ -190,9 +191,9 @@ def detector_features(
     progress: Progress | None = None,
     on_error: Callable[[str], None] | None = None,
 ) -> Described:
-    """The same from an exported detector, without torch; a bad image is told and left out.
+    """The same from an exported detector, without torch; unreadable images are left out.
 
-    `on_error` hears of such images; unless given, a warning is logged.
+    `on_error` gets a message for each of these; by default it is logged as a warning.
     """
     ids: list[str] = []
     scores: list[FloatArray] = []
@@ -232,8 +233,8 @@ def merged(parts: Iterable[ImageFeatures]) -> ImageFeatures:
     places = {part.whole_place for part in several}
     if len(shapes) != 1 or len(places) != 1:
         raise InputError(
-            f"features of the shapes {sorted(shapes)}, the whole image in their tokens "
-            f"{sorted(places)}, cannot be merged; compute all with one detector"
+            f"features of shapes {sorted(shapes)} with the whole image in tokens "
+            f"{sorted(places)} cannot be merged; compute all with one detector"
         )
     mirrors = [part.mirrored for part in several if part.mirrored is not None]
     return ImageFeatures(
@@ -270,11 +271,14 @@ def _check(found: ImageFeatures) -> None:
             "units)"
         )
     if not 0 <= (found.whole_token or 0) < shape[1]:
-        raise InputError(f"token {found.whole_token} is none of the {shape[1]} of each image")
+        raise InputError(
+            f"token {found.whole_token} is not among the {shape[1]} tokens of each image"
+        )
     if found.mirrored is not None and found.mirrored.shape != shape:
-        raise InputError(f"mirrored features are {found.mirrored.shape}, the others {shape}")
+        raise InputError(f"mirrored features have shape {found.mirrored.shape}, the others {shape}")
     if len(set(found.ids)) != len(found.ids):
-        raise InputError("an image id occurs twice among the features; keep one")
+        twice = next(name for name, count in Counter(found.ids).items() if count > 1)
+        raise InputError(f"image {twice!r} occurs more than once among the features; keep one")
     for values in (found.features, found.mirrored):
         if values is not None and not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values).all(axis=(1, 2))))

@@ -1,4 +1,4 @@
-"""Eq. 5 and 6 of section 5.1: the negative log posterior of the matching caption; and its kin.
+"""Eq. 5 and 6 of section 5.1: the negative log posterior of the matching caption, and variants.
 
 Captions of the same image, where a batch has several, are neither matching nor non-matching.
 
@@ -28,8 +28,8 @@ def dmsm_loss(
     """Loss of a batch, the mean over its pairs.
 
     `cosines` (B, B): images in rows, captions in columns, the matching ones on the diagonal.
-    `owners` (B,) says which image each caption is of. `extra` (B, K) are cosines with sentences
-    of the image's own list that do not match it; NaN where there is none.
+    `owners` (B,) is the image of each caption. `extra` (B, K) are cosines with sentences of the
+    image's own list that do not match it; NaN where there is none.
     """
     logits = gamma * cosines
     chosen = negatives(owners, config.negatives)
@@ -49,13 +49,13 @@ def dmsm_loss(
 def list_loss(
     cosines: Tensor, worth: Tensor, *, gamma: Tensor | float, temperature: float
 ) -> Tensor:
-    """Cross entropy between a softmax of what sentences are worth and the posterior over them.
+    """Cross entropy between a softmax of the sentences' values and the posterior over them.
 
-    Both (B, K); `worth` is NaN where there is no sentence. The mean over images with any.
+    Both are (B, K); `worth` is NaN where there is no sentence. The mean over images that have any.
     """
     absent = worth.isnan()
     there = ~absent.all(1)
-    # In rows without any sentence nothing is hidden: their softmax stays finite, and counts 0.
+    # In rows without a sentence nothing is hidden: their softmax stays finite, and they count 0.
     hidden = absent & there[:, None]
     wanted = (worth.nan_to_num(0.0) / temperature).masked_fill(hidden, -torch.inf).softmax(1)
     found = (gamma * cosines).masked_fill(hidden, -torch.inf).log_softmax(1)
@@ -64,7 +64,7 @@ def list_loss(
 
 
 def negatives(owners: Tensor, count: int) -> Tensor:
-    """(B, B) which captions stand against each image: `count` random ones of other images, or all.
+    """(B, B) the negatives of each image: `count` random captions of other images, or all.
 
     >>> negatives(torch.tensor([7, 7, 3]), 0).int().tolist()
     [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
@@ -78,7 +78,7 @@ def negatives(owners: Tensor, count: int) -> Tensor:
 
 
 def _posterior(logits: Tensor, chosen: Tensor, extra: Tensor | None = None) -> Tensor:
-    """-log P(D+ | Q) over the matching and the chosen ones, and what is extra."""
+    """-log P(D+ | Q) over the matching, the chosen and the extra captions."""
     matching = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     candidates = logits.masked_fill(~(chosen | matching), -torch.inf)
     if extra is not None:
@@ -88,14 +88,14 @@ def _posterior(logits: Tensor, chosen: Tensor, extra: Tensor | None = None) -> T
 
 
 def _nce(logits: Tensor, chosen: Tensor) -> Tensor:
-    """Gutmann and Hyvärinen 2010: told apart from noise, each caption by itself.
+    """Noise-contrastive estimation (Gutmann and Hyvärinen 2010), each caption by itself.
 
-    The noise is uniform over the captions, so that the log of its density goes into `log_norm`.
+    The noise is uniform over the captions; the log of its density is part of `log_norm`.
     """
     found = functional.softplus(-logits.diagonal())
     return (found + _noise(logits.masked_fill(~chosen, -torch.inf))).mean()
 
 
 def _noise(logits: Tensor) -> Tensor:
-    """(B, K) -> (B,): how much noise is taken for the image's caption; -inf counts nothing."""
+    """(B, K) -> (B,): the loss of the noise samples; -inf counts 0."""
     return functional.softplus(logits).sum(1)

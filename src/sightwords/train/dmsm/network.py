@@ -1,8 +1,8 @@
-"""The two networks of the DMSM in torch (section 5.1); `train.dmsm.export` writes their twins.
+"""The two networks of the DMSM in torch (section 5.1); `train.dmsm.export` writes them as ONNX.
 
 Deviation: image features are standardised. The preset `default` also shares one layer among the
-image's tokens, brings trigrams to `word_units` numbers before the convolution (a third of the
-weights) and gives common words a vector of their own; `paper` does none of these.
+image's tokens, projects trigrams to `word_units` numbers before the convolution (a third of
+the weights) and gives common words a vector of their own; `paper` does none of these.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ImageEncoder(nn.Module):
         super().__init__()
         tokens, units = shape
         self.config = config
-        # Standardised by the training images: features of one network are a hundred times those
-        # of another, and tanh layers want neither.
+        # Standardised by the training images: networks differ in the scale of features by a factor
+        # of 100, which tanh layers cannot take.
         self.register_buffer("mean", torch.zeros(units))
         self.register_buffer("scale", torch.ones(units))
         self.token = nn.Linear(units, config.token_units) if config.token_units else None
@@ -152,7 +152,7 @@ class DmsmNetwork(nn.Module):
 
     @property
     def gamma(self) -> Tensor:
-        """The smoothing factor; at most 100, beyond which a batch teaches nothing."""
+        """The smoothing factor; at most 100, beyond which the gradient vanishes."""
         return self.log_gamma.exp().clamp(max=100.0)
 
     @property

@@ -27,19 +27,19 @@ from sightwords.train.processes import first_then_others, is_first, process_grou
 from sightwords.words.artefact import NETWORK_NAME
 from sightwords.words.detector import Detector
 
-Say = Callable[[int], None]
-"""Told how many images have been described."""
+OnImages = Callable[[int], None]
+"""Called with the number of images that have features."""
 
 
 @dataclass(frozen=True, slots=True)
 class DmsmRun:
-    """What came of it."""
+    """The result of `run_dmsm`."""
 
     export: DmsmExport
     images: int
     captions: int
     retrieval: Retrieval | None
-    """On the validation images, where some were given."""
+    """On the validation images, if given."""
 
 
 def run_dmsm(
@@ -53,14 +53,14 @@ def run_dmsm(
     device: str = "cpu",
     cache: str | os.PathLike[str] | None = None,
     threads: int | None = None,
-    on_images: Say | None = None,
+    on_images: OnImages | None = None,
     progress: Progress | None = None,
 ) -> DmsmRun | None:
     """Train on every captioned image of the sources and write the directory `out`.
 
-    Features not given as files are computed by the exported detector and kept in `cache`
-    (`out`/training unless given), with the checkpoint: the same call goes on where one stopped.
-    Under torchrun the first process alone describes images, writes, and returns anything.
+    Features not given as files are computed by the exported detector and kept in `cache` (default:
+    `out`/training) with the checkpoint: the same call resumes where it stopped. Under torchrun only
+    the first process computes features, writes files and returns a result.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     given = merged([ImageFeatures.load(path) for path in features]) if features else None
@@ -92,9 +92,9 @@ def computed_features(
     *,
     detector: str | os.PathLike[str],
     threads: int | None = None,
-    progress: Say | None = None,
+    progress: OnImages | None = None,
 ) -> ImageFeatures:
-    """Features by an exported detector; those computed earlier for the same files are read."""
+    """Features of an exported detector; those computed before for the same files are read."""
     loaded = Detector.load(detector, threads=threads, calibrated=False)
     key = f"{source_key(sources)}|{sha256_of(Path(detector) / NETWORK_NAME)}"
     path = cache / f"features-{hashlib.sha256(key.encode()).hexdigest()[:16]}.npz"

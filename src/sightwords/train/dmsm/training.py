@@ -1,6 +1,6 @@
 """Training the DMSM (section 5.1): image features and captions -> two networks.
 
-All data lies on the device; an epoch over 230,000 captions takes about a second on a large GPU.
+All data is on the device; an epoch over 230,000 captions takes about a second on a large GPU.
 Under torchrun each process encodes its share of every batch; the vectors of all processes meet in a
 loss that each of them computes whole.
 """
@@ -8,7 +8,6 @@ loss that each of them computes whole.
 from __future__ import annotations
 
 import os
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +58,8 @@ def train_dmsm(
 class DmsmFit(Fit[DmsmNetwork]):
     """Batches of images and captions, and the loss of their cosines."""
 
-    checkpoint_name: ClassVar[str] = CHECKPOINT_NAME
-    identity_of_what: ClassVar[str] = "settings, images or captions"
+    checkpoint_name = CHECKPOINT_NAME
+    identity_of_what = "settings, images or captions"
 
     def __init__(self, data: DmsmData, config: DmsmConfig, *, device: str) -> None:
         self.config, where = config, torch.device(device)
@@ -112,7 +111,7 @@ class DmsmFit(Fit[DmsmNetwork]):
             return self._caption_loss(cosines, owners)
         beside = torch.einsum("bs,bks->bk", images, texts[:, 1:])
         if self.config.list_objective == "poor":
-            # The others are good, or none at all (NaN): they do not stand against the image.
+            # The others are good, or missing (NaN): they are no negatives.
             return self._caption_loss(cosines, owners, beside.masked_fill(~(worth < 0), torch.nan))
         temperature, gamma = self.config.list_temperature, self.network.gamma
         ranking = list_loss(beside, worth, gamma=gamma, temperature=temperature)
@@ -149,10 +148,10 @@ class _Rows:
     def take(
         self, captions: npt.NDArray[np.int64], share: slice = slice(None), *, listed: int = 0
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Image rows (B,) of a batch of captions, and of a share of it what the network takes.
+        """Image rows (B,) of a batch of captions, and the network's input for a share of it.
 
-        That is features (b, T, D) and sentences (b, 1 + listed, L): the caption, then some of the
-        image's own list, drawn anew. Last, what those are worth, (B, listed), of the whole batch.
+        The input is features (b, T, D) and sentences (b, 1 + listed, L): the caption, then random
+        ones of the image's own list. Last, the values (B, listed) of these for the whole batch.
         """
         index = torch.from_numpy(captions).to(self.device)
         owners = self.images[index]
@@ -164,7 +163,7 @@ class _Rows:
         sentences = self.tokens[index[share], None, : int(self.lengths[captions].max())]
         if self.listed is None or self.worth is None or not listed:
             return owners, features, sentences, None
-        # The same numbers in every process: what the whole batch is worth is needed by all.
+        # The same numbers in every process: all need the values of the whole batch.
         slots = torch.randint(self.listed.shape[1], (len(owners), listed), device=self.device)
         beside = self.listed[mine[:, None], slots[share]]
         room = beside.shape[-1] - sentences.shape[-1]
@@ -173,7 +172,7 @@ class _Rows:
 
     def words(self, sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The network's text input for (B, K, L) word rows; each word is computed once."""
-        boundary = sentences.new_zeros(1)  # so that row 0 is the boundary in every batch
+        boundary = sentences.new_zeros(1)  # so that row 0 is the sentence boundary
         rows = torch.cat([boundary, sentences.flatten()])
         words, places = torch.unique(rows, return_inverse=True)
         return self.own[words], self.trigrams[words], places[1:].view(sentences.shape)

@@ -1,8 +1,8 @@
-"""What the grounded model learns from, as tensors: images with words, captions, M-best lists.
+"""The grounded model's training data as tensors: images with words, and captions.
 
 Stage: re-ranking (section 5), beyond the paper. Sentences are rows of P = maximum_length + 1
-targets: words, then the end of sentence, then NOTHING. What the network reads is the same row
-moved by one place, the start symbol first (`inputs_of`).
+targets: words, then the end of sentence, then NOTHING. The network reads the same row shifted by
+one, the start symbol first (`inputs_of`).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from sightwords.types import Example
 log = logging.getLogger(__name__)
 
 NOTHING = -1
-"""In place of a target after the end of sentence, of a word that is not there."""
+"""Stands for a missing word, and for targets after the end of sentence."""
 CAPTIONS = 5
-"""A row of captions holds so many; an image with more has several rows."""
+"""Captions per row; an image with more has several rows."""
 
 WordSet = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
 class Images:
-    """I images and, as the last row, none at all: text alone."""
+    """I images and, as the last row, no image, for text alone."""
 
     rows: Mapping[str, int]
     """Canonical id -> row."""
     features: Tensor
     """(I + 1, T, D) float16."""
     mirrored: Tensor | None
-    """(I + 1, T, D) float16, where training may see images in a mirror."""
+    """(I + 1, T, D) float16 of the mirror images, if training uses them."""
     word_ids: Tensor
     """(I + 1, W) int16; NOTHING where an image has fewer."""
     word_probs: Tensor
@@ -95,7 +95,7 @@ class Sentences:
 def images_of(
     features: ImageFeatures, words: Mapping[str, WordSet], config: GroundedConfig
 ) -> Images:
-    """Image tokens with each image's likeliest words; `words` by canonical id."""
+    """Tokens and likeliest words of each image; `words` is by canonical id."""
     count = len(features)
     names = [canonical_id(name) for name in features.ids]
     ids = np.full((count + 1, config.words), NOTHING, dtype=np.int16)
@@ -106,9 +106,7 @@ def images_of(
             ids[row, : len(found[0])], probs[row, : len(found[0])] = found
     bare = sum(name not in words for name in names)
     if bare:
-        log.warning(
-            "%d of %d images have no word scores: they are shown without words", bare, count
-        )
+        log.warning("%d of %d images have no word scores and are used without words", bare, count)
     mirrored = None if features.mirrored is None else _with_none(features.mirrored)
     return Images(
         {name: row for row, name in enumerate(names)},
@@ -151,7 +149,7 @@ def captions_of(
     no_image: int,
     block: int = 20_000,
 ) -> Sentences:
-    """Captions of images in `rows`; those of other images, and text, are about `no_image`."""
+    """Captions of images in `rows`; those of other images, and text, get the row `no_image`."""
     images: list[int] = []
     targets: list[npt.NDArray[np.int16]] = []
     loose: list[list[int]] = []
@@ -171,12 +169,12 @@ def captions_of(
         images.append(no_image)
         targets.append(_padded(loose[first : first + CAPTIONS], vocabulary, config))
     if not images:
-        raise InputError("no captions to train on; give a corpus that has some")
+        raise InputError("no captions to train on; give a corpus with captions")
     return Sentences(torch.tensor(images), torch.from_numpy(np.stack(targets)))
 
 
 def inputs_of(targets: Tensor, start: int) -> Tensor:
-    """(..., P) targets -> (..., P) what is read to predict them.
+    """(..., P) targets -> (..., P) the words the network reads to predict them.
 
     >>> inputs_of(torch.tensor([[4, 7, 9, NOTHING]]), start=10).tolist()
     [[10, 4, 7, 9]]
@@ -188,7 +186,7 @@ def inputs_of(targets: Tensor, start: int) -> Tensor:
 def _padded(
     encoded: Sequence[Sequence[int]], vocabulary: Vocabulary, config: GroundedConfig
 ) -> npt.NDArray[np.int16]:
-    """(CAPTIONS, P); a caption that is too long has no end."""
+    """(CAPTIONS, P); a caption that is too long is cut, without an end of sentence."""
     places, end = config.maximum_length + 1, len(vocabulary) + 1
     targets = np.full((CAPTIONS, places), NOTHING, dtype=np.int16)
     for row, ids in enumerate(encoded):

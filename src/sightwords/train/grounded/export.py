@@ -2,7 +2,7 @@
 
     GroundedNetwork + Vocabulary -> network.onnx, vocabulary.json, grounded.json
 
-`save_weights` keeps the network itself, in float16, to export or to train on.
+`save_grounded` keeps the network itself, in float16, to export it or to train it further.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import GroundedConfig
-from sightwords.errors import BundleError, InputError, VocabularyError, require
+from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.files import atomic_path
 from sightwords.rerank.grounded import NETWORK_NAME, VOCABULARY_NAME, Grounded, GroundedSpec
 from sightwords.rerank.prefix_tree import PrefixTree
@@ -30,6 +30,7 @@ from sightwords.strict_json import loads
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
 from sightwords.train.grounded.network import GroundedNetwork
+from sightwords.train.weights import read_weights, save_weights
 from sightwords.train.words.export import write_program
 from sightwords.train.words.quantise import to_int8
 
@@ -38,7 +39,7 @@ log = logging.getLogger(__name__)
 TOLERANCE = 1e-3
 """Largest difference of a log-probability between torch and ONNX Runtime in float32."""
 HIDDEN = -1e9
-"""What an attention score changes by where a node may not look."""
+"""Added to attention scores of hidden nodes."""
 Form = Literal["float32", "int8"]
 
 
@@ -49,7 +50,7 @@ class GroundedExport:
     directory: Path
     total_bytes: int
     difference: float
-    """Largest difference of a sentence's score from torch's, on made-up sentences."""
+    """Largest difference of a sentence's score from torch's, on artificial sentences."""
 
 
 def new_grounded(
@@ -61,31 +62,24 @@ def new_grounded(
     return GroundedNetwork(config, outcomes=len(vocabulary) + 2, tokens=tokens, features=features)
 
 
-def save_weights(network: GroundedNetwork, path: str | os.PathLike[str]) -> None:
-    """Write weights in float16 with the settings that made them, as safetensors."""
-    tools = require("safetensors.torch", extra="train", purpose="saving weights")
-    state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
+def save_grounded(network: GroundedNetwork, path: str | os.PathLike[str]) -> None:
+    """Write weights in float16 with the settings that made them."""
     sizes = f"{network.outcomes},{network.image_shape[0]},{network.image_shape[1]}"
-    with atomic_path(path) as temporary:
-        tools.save_file(
-            state, temporary, {"grounded": json.dumps(asdict(network.config)), "sizes": sizes}
-        )
+    save_weights(network, path, {"grounded": json.dumps(asdict(network.config)), "sizes": sizes})
 
 
-def load_weights(path: str | os.PathLike[str]) -> GroundedNetwork:
-    """Read what `save_weights` wrote."""
-    tools = require("safetensors", extra="train", purpose="loading weights")
+def load_grounded(path: str | os.PathLike[str]) -> GroundedNetwork:
+    """Read what `save_grounded` wrote."""
+    state, about = read_weights(path)
     try:
-        with tools.safe_open(os.fspath(path), framework="pt") as file:
-            about = file.metadata() or {}
-            state = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
         outcomes, tokens, features = map(int, about["sizes"].split(","))
         config = from_mapping(GroundedConfig, loads(about["grounded"]), where=os.fspath(path))
         network = GroundedNetwork(config, outcomes=outcomes, tokens=tokens, features=features)
         network.load_state_dict(state)
-    except (OSError, KeyError, RuntimeError, ValueError, tools.SafetensorError) as error:
+    except (KeyError, RuntimeError, ValueError) as error:
         raise InputError(
-            f"{path}: not the weights of a grounded model ({error}); give what its training wrote"
+            f"{path}: not the weights of a grounded model ({error}); give a file that its training "
+            "wrote"
         ) from error
     return network.eval()
 
@@ -98,10 +92,10 @@ def export_grounded(
     form: Form = "int8",
     tolerance: float = TOLERANCE,
 ) -> GroundedExport:
-    """Write the directory; an export that means something else than torch is refused.
+    """Write the directory; an export that differs from torch is refused.
 
-    `int8`: matrix products with weights in int8, a scale for each column, activations scaled as
-    they come, and the vectors of words in int8, a scale each; a quarter of the bytes.
+    `int8`: matrix products with weights in int8, one scale per column, activations scaled at run
+    time, and word vectors in int8, one scale each; a quarter of the bytes.
     """
     if len(vocabulary) + 2 != network.outcomes:
         raise VocabularyError(
@@ -136,7 +130,7 @@ def export_grounded(
 
 
 def spec_of(network: GroundedNetwork, vocabulary: Vocabulary) -> GroundedSpec:
-    """What `grounded.json` says of this network."""
+    """The content of `grounded.json`."""
     config = network.config
     return GroundedSpec(
         tokens=network.image_shape[0],
@@ -156,7 +150,7 @@ class Served(nn.Module):
         super().__init__()
         self.network, self.small = network, form == "int8"
         table = network.embedding.weight.detach()
-        # A matrix of its own, as the quantiser wants it.
+        # A separate matrix, which the quantiser needs.
         self.register_buffer("output", table[: network.outcomes].T.contiguous())
         if self.small:
             scale = table.abs().amax(dim=1, keepdim=True).clamp_min(1e-8) / 127
@@ -178,7 +172,7 @@ class Served(nn.Module):
         words = self._vectors(word_ids)[None]
         memory = network.remember(image[None], words, word_probs[None])
         x = self._vectors(tokens) + network.position(positions)
-        # Numbers made once: truth values would be made into numbers in every layer.
+        # Converted once: booleans would be converted in every layer.
         hidden_by = torch.where(seen, 0.0, HIDDEN)[None, None]
         hidden = network.decode(x[None, None], memory, None, hidden_by)[0, 0]
         logits = hidden @ self.get_buffer("output") + network.bias
@@ -226,7 +220,7 @@ def parity(network: GroundedNetwork, exported: Network) -> float:
 
 
 def example_inputs(network: GroundedNetwork) -> dict[str, Tensor]:
-    """A made-up image, five words and six sentences, the same every time."""
+    """An artificial image, five words and six sentences, the same every time."""
     random = np.random.default_rng(0)
     words = network.outcomes - 2
     sentences = [random.integers(0, words, size=n).tolist() for n in (3, 5, 2, 4)]

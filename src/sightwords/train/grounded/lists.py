@@ -1,4 +1,4 @@
-"""M-best lists with what each sentence is worth, as tensors for the grounded model (section 5)."""
+"""M-best lists with the CIDEr of each sentence, as tensors for the grounded model (section 5)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sightwords.train.rerank.lists import Lists
 
 @dataclass(frozen=True)
 class ScoredLists:
-    """M-best lists with what each sentence is worth; all tensors (G, M) but `sentences`."""
+    """M-best lists with rewards; all tensors are (G, M) but `sentences`."""
 
     ids: tuple[str, ...]
     sentences: Sentences
@@ -72,7 +72,7 @@ def scored_lists(
     """The first `hypotheses` of every list whose image has features; `rewards` is (H,)."""
     if lists.words[: len(vocabulary)] != vocabulary.words:
         raise InputError(
-            "the lists are of another language model than the vocabulary; make them with its model"
+            "the lists have other words than the vocabulary; make them with its language model"
         )
     if len(rewards) != lists.hypotheses:
         raise InputError(f"{len(rewards)} values for {lists.hypotheses} sentences; give one each")

@@ -20,17 +20,17 @@ from sightwords.train.grounded.network import GroundedNetwork
 
 @dataclass(frozen=True)
 class Looked:
-    """What the network may see of B images."""
+    """What the network sees of B images."""
 
     memory: Tensor
     """(B, 1 + T + W, d)"""
     kept: Tensor
-    """(B, 1 + T + W) False where a place is hidden or holds nothing."""
+    """(B, 1 + T + W) False where a place is hidden or empty."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Of B x H sentences."""
+    """Scores of B x H sentences."""
 
     log_probs: Tensor
     """(B, H) sums over words and end."""
@@ -46,7 +46,7 @@ class Scored:
 
 
 def look(network: GroundedNetwork, images: Images, rows: Tensor) -> Looked:
-    """The memory of some images; in training some places are hidden at random."""
+    """The memory of some images; in training random places are hidden."""
     config = network.config
     features = images.features[rows]
     if network.training and images.mirrored is not None:
@@ -114,7 +114,7 @@ def listwise_loss(scores: Tensor, rewards: Tensor, valid: Tensor, *, temperature
 
 
 def list_loss(scored: Scored, rewards: Tensor, valid: Tensor, config: GroundedConfig) -> Tensor:
-    """The loss that the settings name."""
+    """The loss of `config.objective`."""
     scores = config.sharpness * scored.total(config)
     if config.objective == "risk":
         return expected_loss(scores, rewards, valid)
@@ -122,7 +122,7 @@ def list_loss(scored: Scored, rewards: Tensor, valid: Tensor, config: GroundedCo
 
 
 def sample_hypotheses(rewards: Tensor, valid: Tensor, count: int) -> Tensor:
-    """(B, M) -> (B, count) places of the best sentence of each list and others at random."""
+    """(B, M) -> (B, count) the best sentence of each list and random others."""
     keys = torch.rand_like(rewards).masked_fill(~valid, -1.0)
     best = rewards.masked_fill(~valid, -torch.inf).argmax(dim=1, keepdim=True)
     return keys.scatter(1, best, 2.0).topk(min(count, keys.shape[1]), dim=1).indices
@@ -131,7 +131,7 @@ def sample_hypotheses(rewards: Tensor, valid: Tensor, count: int) -> Tensor:
 def _read(
     network: GroundedNetwork, looked: Looked, targets: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states, where there are targets, and these, cut after the longest sentence."""
+    """Hidden states, where targets are present, and targets, cut after the longest sentence."""
     present = targets != NOTHING
     longest = max(1, int(present.any(dim=0).any(dim=0).sum()))
     targets, present = targets[..., :longest].long(), present[..., :longest]

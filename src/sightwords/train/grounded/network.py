@@ -3,8 +3,8 @@
 Stage: re-ranking (section 5), beyond the paper. A transformer decoder (Vaswani et al. 2017, layers
 normalised first) reads sentences and attends to a memory of one empty place, the T image tokens
 and the detected words with their probabilities. Ids are those of `language.maxent`: words, `<unk>`,
-the end of sentence V, the start symbol V + 1. `rerank.grounded` runs what `grounded_export` makes
-of it.
+the end of sentence V, the start symbol V + 1. `rerank.grounded` runs what
+`train.grounded.export` writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Of (B, N, d) and (B, S, d); the mask is spread to (B, heads, N, S).
 
-        It holds truth values, True where a place is seen, or numbers that are added to the scores.
+        It is boolean, True where a place is seen, or numbers that are added to the scores.
         """
         query = self._split(self.query(x))
         key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
@@ -64,7 +64,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor | None, kept: Tensor | None, mask: Tensor | None
     ) -> Tensor:
-        """Of (B, H, L, d), H sentences an image; without `mask` each place sees those before it.
+        """Of (B, H, L, d), H sentences per image; without `mask` each place sees those before it.
 
         Sentences of one image share its memory: they attend to it as one long sequence.
         """
@@ -144,7 +144,7 @@ class GroundedNetwork(nn.Module):
         return found
 
     def read(self, sentences: Tensor, memory: Tensor, kept: Tensor | None = None) -> Tensor:
-        """(B, H, L) tokens, the start symbol first -> (B, H, L, d): what follows each of them."""
+        """(B, H, L) tokens, the start symbol first -> (B, H, L, d) for the next words."""
         positions = torch.arange(sentences.shape[-1], device=sentences.device)
         positions = positions.clamp_max(self.config.maximum_length)
         return self.decode(self.embedding(sentences) + self.position(positions), memory, kept)
@@ -154,7 +154,7 @@ class GroundedNetwork(nn.Module):
         return functional.linear(hidden, self.embedding.weight[: self.outcomes], self.bias)
 
     def values(self, last: Tensor) -> Tensor:
-        """(..., d) at the last words -> (...) what the sentences score beside their words."""
+        """(..., d) at the last words -> (...) a score per sentence, added to its words'."""
         inner = functional.gelu(self.value(last), approximate="tanh")
         found: Tensor = self.value_out(inner)[..., 0]
         return found
@@ -174,10 +174,10 @@ class GroundedNetwork(nn.Module):
         depth = len(self.layers) + len(self.memory_layers)
         for name, parameter in self.named_parameters():
             if parameter.ndim >= 2 and "norm" not in name:
-                # What a layer adds starts small, so that their sum does not grow with depth.
+                # The output of a layer starts small, so that the sum does not grow with depth.
                 ends = name.endswith(("out.weight", "down.weight"))
                 nn.init.normal_(parameter, std=0.02 / (2 * depth) ** 0.5 if ends else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
-        # The sentence's own score starts at nothing: before lists are seen, words decide alone.
+        # The sentence's own score starts at 0: before training on lists, only words count.
         nn.init.zeros_(self.value_out.weight)

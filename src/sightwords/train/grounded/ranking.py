@@ -1,8 +1,8 @@
-"""How good the sentence is that the grounded model puts first, on lists it was not trained on.
+"""CIDEr of the sentences that the grounded model ranks first, on lists it was not trained on.
 
 Stage: re-ranking (section 5), beyond the paper; the choice of settings and epochs in training.
-The grounded score is mixed with the first language model's log-likelihood and the length by a
-small grid; MERT weighs it among all features later.
+A small grid finds weights for the first language model's log-likelihood and the length beside the
+grounded score; MERT weighs all features later.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ranking:
     likelihood: float
     length: float
     first: float
-    """By the first language model's likelihood a word."""
+    """By the first language model's log-likelihood per word."""
     oracle: float
     """Of the best sentence of each list."""
 
@@ -49,7 +49,7 @@ class Ranking:
 def score_lists(
     network: GroundedNetwork, images: Images, lists: ScoredLists, *, batch: int = 16
 ) -> Scored:
-    """What the network, in evaluation mode, says of every sentence: (G, M) each.
+    """Scores of every sentence, (G, M) each, in evaluation mode.
 
     In float32, on a GPU too: bfloat16 would blur sentences that differ by a word.
     """
@@ -67,7 +67,7 @@ def score_lists(
 
 
 def rank(scores: Tensor, lists: ScoredLists, weights: tuple[float, float] | None = None) -> Ranking:
-    """Put sentences in order by (G, M) scores; without `weights` the grid finds the best."""
+    """Rank sentences by (G, M) scores; without `weights` the grid finds the best."""
     words = lists.lengths.clamp_min(0).float()
     grid = [weights] if weights else list(product(LIKELIHOODS, LENGTHS))
     found = {

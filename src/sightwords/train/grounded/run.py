@@ -1,7 +1,6 @@
 """Features, words, captions and M-best lists -> a trained grounded model, in one call.
 
-Stage: re-ranking (section 5), beyond the paper. `benchmarks/grounded.py` does the same step by
-step, tries several settings on lists and keeps the best epoch.
+Stage: re-ranking (section 5), beyond the paper.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ def fit_grounded(
     folder: str | os.PathLike[str] | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> GroundedNetwork:
-    """Train on captions, then on lists; the last averaged weights are returned, on the CPU.
+    """Train on captions, then on lists. Returns the averaged weights, on the CPU.
 
-    `examples` are captioned training images and, if wanted, text. `rewards` is the CIDEr of each
-    sentence of `lists` (`list_metrics.measure`), which hold the detected words of their images;
-    `words` adds those of others. Lists of test images are refused. Checkpoints are kept in
-    `folder`, where one is given: the same call resumes where a stopped one was.
+    `examples` are captioned training images and, optionally, text. `rewards` is the CIDEr of each
+    sentence of `lists` (`list_metrics.measure`). The lists hold the detected words of their images;
+    `words` adds those of others. Lists of test images are refused. With `folder` checkpoints are
+    kept there: the same call resumes where it stopped.
     """
     forbidden = sorted({s for s in lists.splits.tolist() if "test" in s})
     if forbidden:

@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -71,7 +71,12 @@ def train_captions(
     on_epoch: OnEpoch | None = None,
 ) -> GroundedNetwork:
     """Train in place by cross entropy on captions; the network gets its averaged weights."""
-    fit = CaptionsFit(network, images, captions, budget_seconds=budget_seconds)
+    order = Order.of_captions(captions, images, network.config, network.config.batch_size)
+
+    def loss(step: int, part: slice) -> Tensor:
+        return _loss_of_captions(network, images, captions, order.rows(step)[part])
+
+    fit = GroundedFit(network, "captions", order, loss, captions.targets, budget_seconds)
     return fit.run_epochs(folder, checkpoint_seconds, on_epoch)
 
 
@@ -86,9 +91,37 @@ def train_lists(
     checkpoint_seconds: float = 60.0,
     on_epoch: OnEpoch | None = None,
 ) -> GroundedNetwork:
-    """Minimum risk, or listwise, on M-best lists, with a share of the loss above."""
-    fit = ListsFit(network, images, lists, captions, budget_seconds=budget_seconds)
+    """Minimum risk, or listwise, on M-best lists, with a share of the loss of captions."""
+    config = network.config
+    every = torch.arange(len(lists), device=lists.valid.device)
+    order = Order(every, every[:0], 0.0, config.risk_batch_size, config.seed)
+    caption_order = Order.of_captions(captions, images, config, config.risk_batch_size)
+
+    def loss(step: int, part: slice) -> Tensor:
+        chosen = order.rows(step)[part]
+        looked = look(network, images, lists.sentences.images[chosen])
+        rewards, valid = lists.rewards[chosen], lists.valid[chosen]
+        places = sample_hypotheses(rewards, valid, config.hypotheses)
+        wide = places[..., None].expand(-1, -1, lists.sentences.targets.shape[-1])
+        targets = lists.sentences.targets[chosen].gather(1, wide)
+        scored = sentence_scores(network, looked, targets)
+        found = list_loss(scored, rewards.gather(1, places), valid.gather(1, places), config)
+        if config.caption_share:
+            rows = caption_order.rows(step)[part]
+            found = found + config.caption_share * _loss_of_captions(
+                network, images, captions, rows
+            )
+        return found
+
+    fit = GroundedFit(network, "lists", order, loss, lists.rewards, budget_seconds)
     return fit.run_epochs(folder, checkpoint_seconds, on_epoch)
+
+
+def _loss_of_captions(
+    network: GroundedNetwork, images: Images, captions: Sentences, rows: Tensor
+) -> Tensor:
+    looked = look(network, images, captions.images[rows])
+    return caption_loss(network, looked, captions.targets[rows])
 
 
 class Order:
@@ -124,50 +157,55 @@ class Order:
         return self._order[place * self.batch : (place + 1) * self.batch]
 
 
-class _GroundedFit(Fit[GroundedNetwork]):
-    """What both phases share."""
+class GroundedFit(Fit[GroundedNetwork]):
+    """One phase: the loss of its batches, and a report per epoch."""
 
-    identity_of_what: ClassVar[str] = "settings or sentences"
-    phase: ClassVar[Phase]
-    seed_offset: ClassVar[int]
+    identity_of_what = "settings or sentences"
 
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         network: GroundedNetwork,
+        phase: Phase,
         order: Order,
+        loss: Callable[[int, slice], Tensor],
         data: Tensor,
-        *,
-        learning_rate: float,
-        epochs: int,
         budget_seconds: float,
     ) -> None:
-        config = network.config
+        config, self.phase, self._loss = network.config, phase, loss
+        self.checkpoint_name = f"{phase}.checkpoint"
+        first = phase == "captions"
+        rate = config.learning_rate if first else config.risk_rate
         groups = parameter_groups(
-            network.parameters(), learning_rate=learning_rate, weight_decay=config.weight_decay
+            network.parameters(), learning_rate=rate, weight_decay=config.weight_decay
+        )
+        plan = Plan(
+            epochs=config.epochs if first else config.risk_epochs,
+            steps_per_epoch=order.steps,
+            batch_size=order.batch,
+            seed=config.seed,
+            learning_rate=rate,
+            schedule=lambda step, steps: warm_cosine(step / steps, 1.0, config.warmup, lowest=0.02),
+            gradient_clip=1.0,
+            weight_average=config.weight_average,
+            budget_seconds=budget_seconds,
         )
         super().__init__(
             network,
             adamw(groups, betas=(0.9, 0.98)),
-            Plan(
-                epochs=epochs,
-                steps_per_epoch=order.steps,
-                batch_size=order.batch,
-                seed=config.seed,
-                learning_rate=learning_rate,
-                schedule=lambda step, steps: warm_cosine(
-                    step / steps, 1.0, config.warmup, lowest=0.02
-                ),
-                gradient_clip=1.0,
-                weight_average=config.weight_average,
-                budget_seconds=budget_seconds,
-            ),
+            plan,
             device=network.bias.device,
-            identity=identity(self.phase, to_toml(config), data.cpu().numpy()),
+            identity=identity(phase, to_toml(config), data.cpu().numpy()),
         )
+
+    def loss(self, step: int, part: slice) -> Tensor:
+        """That of the phase."""
+        with self.autocast():
+            return self._loss(step, part)
 
     def draws_seed(self, step: int) -> int:
         """The phases draw different numbers."""
-        return self.plan.seed * 1_000_003 + 2 * step + self.seed_offset
+        offset = 0 if self.phase == "captions" else 7_919
+        return self.plan.seed * 1_000_003 + 2 * step + offset
 
     def run_epochs(
         self,
@@ -188,95 +226,3 @@ class _GroundedFit(Fit[GroundedNetwork]):
             progress=None if on_epoch is None else report,
             report_every=self.plan.steps_per_epoch,
         )
-
-
-class CaptionsFit(_GroundedFit):
-    """The first phase: captions of images, and text without any."""
-
-    checkpoint_name: ClassVar[str] = "captions.checkpoint"
-    phase: ClassVar[Phase] = "captions"
-    seed_offset: ClassVar[int] = 0
-
-    def __init__(
-        self,
-        network: GroundedNetwork,
-        images: Images,
-        captions: Sentences,
-        *,
-        budget_seconds: float = math.inf,
-    ) -> None:
-        config = network.config
-        self.images, self.captions = images, captions
-        self.order = Order.of_captions(captions, images, config, config.batch_size)
-        super().__init__(
-            network,
-            self.order,
-            captions.targets,
-            learning_rate=config.learning_rate,
-            epochs=config.epochs,
-            budget_seconds=budget_seconds,
-        )
-
-    def loss(self, step: int, part: slice) -> Tensor:
-        """Cross entropy of every word."""
-        with self.autocast():
-            return loss_of_captions(
-                self.network, self.images, self.captions, self.order.rows(step)[part]
-            )
-
-
-class ListsFit(_GroundedFit):
-    """The second phase: M-best lists, and captions beside them."""
-
-    checkpoint_name: ClassVar[str] = "lists.checkpoint"
-    phase: ClassVar[Phase] = "lists"
-    seed_offset: ClassVar[int] = 7_919
-
-    def __init__(
-        self,
-        network: GroundedNetwork,
-        images: Images,
-        lists: ScoredLists,
-        captions: Sentences,
-        *,
-        budget_seconds: float = math.inf,
-    ) -> None:
-        config = network.config
-        self.images, self.lists, self.captions = images, lists, captions
-        every = torch.arange(len(lists), device=lists.valid.device)
-        self.order = Order(every, every[:0], 0.0, config.risk_batch_size, config.seed)
-        self.beside = Order.of_captions(captions, images, config, config.risk_batch_size)
-        super().__init__(
-            network,
-            self.order,
-            lists.rewards,
-            learning_rate=config.risk_rate,
-            epochs=config.risk_epochs,
-            budget_seconds=budget_seconds,
-        )
-
-    def loss(self, step: int, part: slice) -> Tensor:
-        """Risk or ranking of some sentences of each list, and a share of the captions' loss."""
-        network, lists, config = self.network, self.lists, self.network.config
-        chosen = self.order.rows(step)[part]
-        with self.autocast():
-            looked = look(network, self.images, lists.sentences.images[chosen])
-            rewards, valid = lists.rewards[chosen], lists.valid[chosen]
-            places = sample_hypotheses(rewards, valid, config.hypotheses)
-            wide = places[..., None].expand(-1, -1, lists.sentences.targets.shape[-1])
-            targets = lists.sentences.targets[chosen].gather(1, wide)
-            scored = sentence_scores(network, looked, targets)
-            loss = list_loss(scored, rewards.gather(1, places), valid.gather(1, places), config)
-            if config.caption_share:
-                beside = self.beside.rows(step)[part]
-                captions = loss_of_captions(network, self.images, self.captions, beside)
-                loss = loss + config.caption_share * captions
-        return loss
-
-
-def loss_of_captions(
-    network: GroundedNetwork, images: Images, captions: Sentences, rows: Tensor
-) -> Tensor:
-    """Cross entropy of some rows of captions."""
-    looked = look(network, images, captions.images[rows])
-    return caption_loss(network, looked, captions.targets[rows])

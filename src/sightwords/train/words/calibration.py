@@ -1,6 +1,6 @@
 """Section 3.2: held-out images -> the calibration of a detector directory.
 
-The detector runs as it will be served, on ONNX Runtime; torch has no part in it.
+The detector runs on ONNX Runtime, as in use; torch is not needed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def calibrate_detector(
 ) -> Calibration:
     """Score images the detector was not trained on, fit and save `calibration.json`.
 
-    Images count with the number of captions that most have, five at most; those with fewer are
-    left out, because a caption that is missing makes right words look wrong. `proposals` are for
+    Each image counts with as many captions as most images have, at most five. Images with fewer
+    are left out: a missing caption makes right words look wrong. `proposals` are for
     a detector over boxes.
     """
     detector = (
@@ -55,7 +55,7 @@ def calibrate_detector(
         if progress:
             progress(len(scores))
     if not scores:
-        raise CorpusError("no image to calibrate on could be read; see the warnings")
+        raise CorpusError("none of the images to calibrate on could be read; see the warnings")
     count, rows = equally_captioned([len(group) for group in captions])
     if len(rows) < len(scores):
         log.warning(
@@ -68,7 +68,7 @@ def calibrate_detector(
 
 
 def equally_captioned(numbers: list[int]) -> tuple[int, list[int]]:
-    """How many captions most images have, five at most, and which images have so many.
+    """How many captions most images have (at most five), and the rows of images with that many.
 
     >>> equally_captioned([5, 7, 5, 1])
     (5, [0, 1, 2])

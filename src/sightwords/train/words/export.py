@@ -3,7 +3,7 @@
     WordNetwork + Vocabulary + Config -> network.onnx, vocabulary.json, detector.json,
                                          config.resolved.toml
 
-Every export is run beside the network it came from; one that gives other probabilities is refused.
+Every export is compared with the network; one with other probabilities is refused.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def export_detector(
         if not difference <= tolerance:
             raise BundleError(
                 f"{folder / NETWORK_NAME}: probabilities differ from torch's by {difference:.2g}, "
-                f"more than {tolerance:.2g}; the export is not written: an operation of the "
-                f"backbone {config.words.backbone!r} means something else in ONNX"
+                f"more than {tolerance:.2g}; the export is not written: ONNX computes an "
+                f"operation of the backbone {config.words.backbone!r} differently"
             )
     save_vocabulary(vocabulary, folder / VOCABULARY_NAME)
     spec = network.backbone.input
@@ -87,7 +87,7 @@ def export_detector(
 
 
 def detector_spec(network: WordNetwork, config: Config) -> DetectorSpec:
-    """What `detector.json` says of this network."""
+    """The content of `detector.json`."""
     return DetectorSpec(
         backbone=config.words.backbone,
         pooling=network.pooling,
@@ -120,7 +120,7 @@ def write_program(
     *,
     shapes: tuple[dict[int, Any], ...],
 ) -> None:
-    """Trace a module on named inputs; `shapes` has the dimensions of each that may vary."""
+    """Trace a module on named inputs; `shapes` has the dimensions that may vary."""
     require("onnxscript", extra="train", purpose="ONNX export")
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
@@ -135,7 +135,7 @@ def write_program(
         assert program is not None
         model = program.model_proto
     for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.output):
-        part.ClearField("doc_string")  # here and below the exporter notes files of this machine
+        part.ClearField("doc_string")  # here the exporter writes paths of this machine
         part.ClearField("metadata_props")
     Path(path).write_bytes(model.SerializeToString())
 
@@ -168,7 +168,7 @@ class _Served(nn.Module):
 
 
 def _images(network: WordNetwork, *, count: int) -> Tensor:
-    """Made-up photographs: coloured blotches, the same every time."""
+    """Artificial images: coloured blotches, the same every time."""
     generator = torch.Generator().manual_seed(0)
     blotches = torch.randn(count, 3, 16, 16, generator=generator)
     side = network.backbone.input.size_px
@@ -177,7 +177,7 @@ def _images(network: WordNetwork, *, count: int) -> Tensor:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's chatter about torchvision and its own deprecations off the screen."""
+    """Silence the exporter's messages about torchvision and its own deprecations."""
     chatter = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in chatter]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What captions teach about words: targets of detector training (section 3.1).
+"""Captions -> targets of detector training (section 3.1).
 
 Input: the captions of each image. Output: (N, V) targets in [0, 1].
 """
@@ -26,9 +26,8 @@ def caption_targets(
 ) -> FloatArray:
     """1 where any of the first captions has the word, or the share of them that do.
 
-    An image with fewer captions than others is not penalised under `fraction`: its share is of
-    the captions it has. Under `any`, the paper's form, words its missing captions would have
-    named count as absent.
+    Under `fraction` the share is of the captions that an image has, so that few captions are no
+    penalty. Under `any`, the paper's form, words of missing captions count as absent.
 
     >>> vocabulary = Vocabulary(("a", "dog"), (3, 2), 7)
     >>> captions = [["A dog.", "a cat"], ["dog"]]
@@ -50,8 +49,8 @@ def unknown_where_few(
 ) -> FloatArray:
     """NaN for words that no caption of an image with fewer than `enough` captions names.
 
-    One person's caption says what is there, and little about what is not; an image without
-    captions says nothing. Only teachers can fill this in (`train/words/teacher.py`).
+    A single caption tells what is there, but little about what is not; no caption tells nothing.
+    Only teachers can fill this in (`train/words/teacher.py`).
 
     >>> targets = np.array([[1, 0], [1, 0], [0, 0]], dtype=np.float32)
     >>> unknown_where_few(targets, [["a dog"] * 5, ["a dog"], []]).tolist()

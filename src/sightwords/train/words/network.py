@@ -12,7 +12,7 @@ from sightwords.train.words.backbones.base import Backbone
 
 
 class WordOutput(NamedTuple):
-    """What the network says about a batch."""
+    """What the network computes for a batch."""
 
     region_logits: Tensor
     """(B, rows, columns, V) before the sigmoid of Eq. 2; the baseline's class activation map."""
@@ -26,7 +26,7 @@ class WordNetwork(nn.Module):
     """Images -> word scores, by noisy-OR over regions or from the whole image."""
 
     start: str = ""
-    """Of the pretrained weights that it began from (`train.integrity.weights_sum`)."""
+    """Sum of the pretrained weights that it started from (`train.weights.weights_sum`)."""
 
     def __init__(
         self,
@@ -68,6 +68,6 @@ class WordNetwork(nn.Module):
             )
 
     def groups(self) -> list[list[nn.Parameter]]:
-        """Parameters from the input upwards; the last group is what starts from nothing."""
+        """Parameters from the input upwards; the last group starts from random numbers."""
         new = [*self.backbone.new_parameters(), *self.head.parameters()]
         return [*self.backbone.layers(), new]

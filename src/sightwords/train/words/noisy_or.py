@@ -4,7 +4,7 @@ Input: logits of regions, `(..., rows, columns, V)`, of any precision; all sums 
 float64 for float64 input), so a bfloat16 network may feed it. Output: `(..., V)`, or the loss.
 
 Deviation: the authors clamp P to at least 1e-5 inside the logarithm; here log P is computed
-without loss and needs no clamp, so a positive word that is missed by far keeps its gradient.
+exactly and needs no clamp, so that a positive word with a tiny P keeps its gradient.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def image_prob(region_logits: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
 
 
 def cross_entropy(region_logits: Tensor, targets: Tensor, *, dim: Axis = MAP_AXES) -> Tensor:
-    """-(t log P + (1 - t) log(1 - P)) for each image and word; t in [0, 1] may be soft."""
+    """-(t log P + (1 - t) log(1 - P)) for each image and word; t lies in [0, 1]."""
     miss = log_miss(region_logits, dim=dim)
     t = targets.to(miss.dtype)
     return -(t * _log_prob(region_logits, miss, dim) + (1 - t) * miss)
@@ -55,7 +55,7 @@ def noisy_or_loss(
 
 
 def log1mexp(value: Tensor) -> Tensor:
-    """The log of 1 - exp(value), value < 0; both branches are kept finite, so gradients are too."""
+    """log(1 - exp(value)) for value < 0; both branches stay finite, so gradients do too."""
     near = value > -0.6931472
     close = torch.where(near, value, -1.0)
     far = torch.where(near, -1.0, value)

@@ -3,9 +3,9 @@
     network.onnx -> the same network, with patch_logits (B, n, n, V) and attention (B, n, n)
 
 A region is the mean of a window of patches, and fc8 follows: the same fc8 on each patch gives the
-map before it is blurred. Attention is what the class token looks at in the last layer, the mean of
-its heads. Both are read off values that the network computes anyway, by changing the ONNX graph:
-every other output, and so every word and caption, stays the same to the bit.
+map before it is blurred. Attention is that of the class token in the last layer, the mean over
+heads. The network computes both values anyway; only the ONNX graph changes. Every other output, and
+so every word and caption, stays the same bit for bit.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ PATCH_LOGITS, ATTENTION = "patch_logits", "attention"
 
 
 def place_detector(directory: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
-    """Write a detector with the two outputs more; it keeps its calibration, if it has one."""
+    """Write a copy of the detector with two more outputs; it keeps its calibration."""
     source, folder = Path(directory), Path(out)
     spec = DetectorSpec.load(source)
     if source.resolve() == folder.resolve():
-        raise BundleError(f"{folder}: is the detector itself; name another directory")
+        raise BundleError(f"{folder}: this is the detector itself; name another directory")
     with atomic_path(folder / NETWORK_NAME) as temporary:
         if not add_places(source / NETWORK_NAME, temporary, spec.grid):
             raise BundleError(
@@ -61,7 +61,7 @@ def place_detector(directory: str | os.PathLike[str], out: str | os.PathLike[str
 
 
 def add_places(source: Path, target: Path, grid: GridSpec) -> bool:
-    """Write the network with the two outputs; False, and nothing written, if it is no such ViT."""
+    """Write the network with the two outputs; False if it has no such layers."""
     onnx = require("onnx", extra="train", purpose="changing networks")
     model: Any = onnx.load(os.fspath(source))
     graph = model.graph
@@ -81,7 +81,7 @@ def add_places(source: Path, target: Path, grid: GridSpec) -> bool:
 
 
 def _window(graph: Any, grid: GridSpec) -> Any | None:
-    """The node that means windows of patches into regions."""
+    """The node that averages windows of patches into regions."""
     if grid.stride != 1 or grid.window == 1:
         return None
     upstream = {node.name for node in _ancestors(graph, "region_logits", until=None)}
@@ -168,5 +168,5 @@ def _check_same(before: Network, after: Network, side_px: int) -> None:
     if different:
         raise BundleError(
             f"{before.name}: {', '.join(different)} would change with the outputs added; nothing "
-            "is written: export the detector anew instead"
+            "is written: export the detector again instead"
         )

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 Form = Literal["int8", "int8-static", "float16"]
 
 SAMPLES = 64
-"""So many photographs show the range of each activation."""
+"""Photos that are used to measure the range of each activation."""
 
 
 def quantise_detector(
@@ -42,21 +42,23 @@ def quantise_detector(
     form: Form = "int8",
     samples: Iterable[ImageSource] = (),
 ) -> Export:
-    """Write another form of a detector; its calibration must be fitted anew.
+    """Write another form of a detector; its calibration must be fitted again.
 
-    - `int8`, for ViTs: matrix products in int8, a scale for each column, activations scaled as
-      they come. Convolutions stay as they are.
-    - `int8-static`, for convolutional networks: those in int8 too, activations scaled as the
-      first 64 of `samples` need it.
-    - `float16`: weights stored in half the bytes, made float32 again on loading; no gain in time.
+    - `int8`, for ViTs: matrix products in int8, one scale per column, activations scaled at run
+      time. Convolutions stay as they are.
+    - `int8-static`, for convolutional networks: these in int8 too, activations scaled by
+      their range over the first 64 of `samples`.
+    - `float16`: weights stored in half the bytes, converted to float32 on loading; not faster.
     """
     source, folder = Path(directory), Path(out)
     spec = DetectorSpec.load(source)
     if source.resolve() == folder.resolve():
-        raise BundleError(f"{folder}: is the detector itself; name another directory")
+        raise BundleError(f"{folder}: this is the detector itself; name another directory")
     inputs = list(islice(_prepared(samples, spec), SAMPLES))
     if form == "int8-static" and not inputs:
-        raise InputError("int8-static needs photographs to see the range of activations; give some")
+        raise InputError(
+            "form is int8-static, but no photos were given; it needs some to measure activations"
+        )
     with atomic_path(folder / NETWORK_NAME) as temporary:
         if form == "float16":
             _to_half(source / NETWORK_NAME, temporary)
@@ -114,7 +116,7 @@ class _Samples:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The tools log a line for every matrix product, on the root logger."""
+    """Silence the tools, which log a line per matrix product on the root logger."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -153,7 +155,7 @@ def _difference(one: Network, other: Network, inputs: list[FloatArray]) -> float
 
 
 def _blotches(side: int) -> FloatArray:
-    """A made-up photograph: squares of random colours."""
+    """An artificial image: squares of random colours."""
     colours = np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)
     places = np.arange(side) * 16 // side
     image: FloatArray = colours[:, :, places][..., places]

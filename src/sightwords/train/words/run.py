@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 
 from sightwords.config import Config, WordsConfig
-from sightwords.errors import ConfigError, MissingExtraError, require
-from sightwords.files import atomic_path
+from sightwords.errors import ConfigError, MissingExtraError
 from sightwords.parallel import default_workers
 from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
@@ -28,8 +27,8 @@ from sightwords.train.data.shard_loader.lanes import Lanes
 from sightwords.train.data.shard_loader.loader import ShardLoader
 from sightwords.train.data.sources import corpus_table
 from sightwords.train.fit import Progress
-from sightwords.train.integrity import weights_sum
 from sightwords.train.processes import first_then_others, is_first, process_group
+from sightwords.train.weights import read_weights, save_weights, weights_sum
 from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
 from sightwords.train.words.export import Export, export_detector
 from sightwords.train.words.labels import CAPTIONS, caption_targets, unknown_where_few
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 WEIGHTS_NAME = "weights.safetensors"
 TAGGED_CAPTIONS = 25_000
-"""So many captions are enough to tell a word's part of speech."""
+"""Captions that are tagged: enough to tell each word's part of speech."""
 
 
 def train_detector(
@@ -64,18 +63,17 @@ def train_detector(
 ) -> tuple[WordNetwork, Vocabulary, Export | None]:
     """Train on the images of a corpus and write a detector directory, without calibration.
 
-    Decoded images and checkpoints are kept in `cache` (`out`/training unless given); the same
-    call goes on where a killed one stopped. With `stream` the sources are shards, and no decoded
-    image is kept but in `keep`, a folder on a disk of this machine. `hold_out` images, chosen by
-    their ids, are left for calibration. Under torchrun the first process alone writes and returns
-    an `Export`.
+    Decoded images and checkpoints are kept in `cache` (default: `out`/training); the same call
+    resumes a killed run. With `stream` the sources are shards, and decoded images are kept only in
+    `keep`, a folder on a local disk, if it is given. `hold_out` images, chosen by their ids, are
+    left for calibration. Under torchrun only the first process writes, and returns an `Export`.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     words = config.vocabulary.size if vocabulary is None else len(vocabulary)
     size_px = config.images.size_px
     _check_teachers(config.words)
     with process_group(device) as mine:
-        # Built before the images are read, so that wrong settings show at once.
+        # Built before the images are read, so that wrong settings are found at once.
         spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
         images: ImageTable | ShardLoader
         if stream:
@@ -133,7 +131,7 @@ def new_network(
         )
     torch.manual_seed(config.seed)
     if weights is None and config.backbone in RANDOM_WITHOUT_WEIGHTS:
-        log.warning("no weights given: %s starts from random numbers", config.backbone)
+        log.warning("no pretrained weights given: %s starts from random weights", config.backbone)
     backbone = build_backbone(
         config.backbone,
         weights=weights,
@@ -220,14 +218,14 @@ def stored_px(spec: InputSpec, config: WordsConfig) -> int:
 
 
 def caption_vocabulary(table: ImageTable, *, size: int) -> Vocabulary:
-    """The most frequent words of the table's captions, tagged where the tagger is installed."""
+    """The most frequent words of the captions, with parts of speech if the tagger is there."""
     captions = [caption for group in table.captions for caption in group]
     vocabulary = Vocabulary.of_captions(captions, size=size)
     return _tagged(vocabulary, captions[:: len(captions) // TAGGED_CAPTIONS + 1])
 
 
 def index_vocabulary(index: ShardIndex, *, size: int) -> Vocabulary:
-    """The same of shards that were not decoded."""
+    """The same for the captions of shards."""
     return _tagged(Vocabulary.of_counts(index.words, size=size), index.sample)
 
 
@@ -239,7 +237,7 @@ def streamed_lanes(
     *,
     keep: str | os.PathLike[str] | None = None,
 ) -> Lanes:
-    """Shards as a network of these settings takes them."""
+    """Shards as the input of a network with these settings."""
     side_px = stored_px(spec, config.words)
     key = f"{index.key}|{spec.resize}"
     return Lanes(
@@ -265,18 +263,7 @@ def _tagged(vocabulary: Vocabulary, captions: Sequence[str]) -> Vocabulary:
         return vocabulary
 
 
-def save_weights(network: WordNetwork, path: str | os.PathLike[str]) -> None:
-    """Half-precision weights as safetensors."""
-    files = require("safetensors.torch", extra="train", purpose="saving weights")
-    state = {k: v.detach().half().cpu().contiguous() for k, v in network.state_dict().items()}
-    with atomic_path(path) as temporary:
-        mode = temporary.stat().st_mode
-        files.save_file(state, temporary)  # makes a new file that only its owner may read
-        temporary.chmod(mode)
-
-
 def load_weights(network: WordNetwork, path: str | os.PathLike[str]) -> WordNetwork:
     """Put saved weights into a network of the same kind."""
-    files = require("safetensors.torch", extra="train", purpose="loading weights")
-    network.load_state_dict({k: v.float() for k, v in files.load_file(path).items()})
+    network.load_state_dict(read_weights(path)[0])
     return network

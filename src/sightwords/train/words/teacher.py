@@ -1,8 +1,8 @@
 """Trained detectors that teach another one (beyond the paper).
 
-Captions name a few of the words an image deserves; what other detectors say of the same view
-fills in the rest. Input: detectors, a batch of network inputs. Output: (B, V) probabilities, to
-be mixed into the targets of section 3.1 by `WordsConfig.teacher_weight`.
+Captions name only some of the words that fit an image; probabilities of other detectors for the
+same crop fill in the rest. Input: detectors, a batch of network inputs. Output: (B, V)
+probabilities, mixed into the targets of section 3.1 by `WordsConfig.teacher_weight`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from sightwords.train.words.noisy_or import image_prob
 
 
 class Teachers(nn.Module):
-    """The mean opinion of detectors of the same words; it learns nothing itself."""
+    """The mean probability of detectors of the same words; they are not trained."""
 
     def __init__(self, networks: Sequence[WordNetwork]) -> None:
         super().__init__()
         if len({network.head.out_features for network in networks}) != 1:
-            raise ConfigError("teachers: give at least one detector, all of the same words")
+            raise ConfigError(
+                f"{len(networks)} teachers; expected at least one, all of the same words"
+            )
         self.networks = nn.ModuleList(networks)
         self.requires_grad_(False)
         self.eval()
@@ -35,19 +37,19 @@ class Teachers(nn.Module):
         return torch.stack(found).mean(dim=0)
 
     def compile_networks(self) -> None:
-        """Let torch make one program of each, for batches of one size."""
+        """Compile each for batches of one size."""
         for network in self.networks:
             network.compile(dynamic=False)
 
     def train(self, mode: bool = True) -> Teachers:
-        """Stay as trained: no dropout, whatever the pupil does."""
+        """Stay in evaluation mode: no dropout."""
         del mode
         super().train(False)
         return self
 
 
 def mixed(targets: Tensor, opinion: Tensor, weight: float) -> Tensor:
-    """Targets with a share of the teachers' opinion; NaN, where nobody looked, becomes all of it.
+    """Targets mixed with the teachers' opinion; NaN (unknown) becomes the opinion itself.
 
     >>> targets = torch.tensor([1.0, 0.0, torch.nan])
     >>> mixed(targets, torch.tensor([0.5, 0.25, 0.75]), 0.5).tolist()

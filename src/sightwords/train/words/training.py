@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,8 +81,8 @@ def train_words(
 class WordsFit(Fit[WordNetwork]):
     """Batches of images and the noisy-OR loss of their words."""
 
-    checkpoint_name: ClassVar[str] = CHECKPOINT_NAME
-    identity_of_what: ClassVar[str] = "settings, words, images or pretrained weights"
+    checkpoint_name = CHECKPOINT_NAME
+    identity_of_what = "settings, words, images or pretrained weights"
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class WordsFit(Fit[WordNetwork]):
             data = identity("\n".join(table.ids), self.rows.of_images)
         else:
             self.order, self.rows, data = Onwards(len(table), size), table, table.identity
-        # CUDA graphs were not tried with teachers, nor with statistics that a step changes
+        # CUDA graphs are not tested with teachers, nor with statistics that a step changes
         # (EfficientNet's).
         is_plain = teachers is None and not any(b.is_floating_point() for b in network.buffers())
         super().__init__(
@@ -153,7 +153,7 @@ class WordsFit(Fit[WordNetwork]):
     def take(self, step: int, part: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Pixels, content sizes and targets of a part; the next part is fetched meanwhile."""
         rows = self.order.rows(step)[part]
-        if isinstance(self.rows, Rows):  # a stream knows by itself what comes next
+        if isinstance(self.rows, Rows):  # a stream knows what comes next
             self.rows.expect(rows, self._rows_after(step, part))
         return self.rows.take(rows)
 

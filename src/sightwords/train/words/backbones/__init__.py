@@ -1,8 +1,8 @@
 """Networks under the word detector, behind one small interface (section 3.1).
 
 A backbone turns images into one feature vector per region of a 12 x 12 grid, phi(b_ij) of Eq. 2,
-and one per image for the DMSM (section 5.1). It says itself how a photograph becomes its input.
-Adding one is a subclass of `Backbone` and a line in `BACKBONES`; see `docs/training.md`.
+and one per image for the DMSM (section 5.1). It also defines how an image becomes its input.
+To add one, write a subclass of `Backbone` and a line in `BACKBONES`; see `docs/training.md`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ RANDOM_WITHOUT_WEIGHTS = ("alexnet", "vgg16", "vgg16-caffe", "dinov2-vits14")
 def build_backbone(
     name: str, *, weights: str | None, size_px: int, drop_path: float = 0.0, grid: int = 12
 ) -> Backbone:
-    """Build a named backbone; `weights` is a file, a folder or a hub id, None what it starts with.
+    """Build a named backbone; `weights` is a file, a folder or a hub id.
 
-    Without weights AlexNet, VGG16 and the ViT are random, EfficientNet-Lite2 has its package's.
+    Without weights AlexNet, VGG16 and the ViT are random; EfficientNet-Lite2 has those of its
+    package.
     """
     if name not in BACKBONES:
         raise ConfigError(f"backbone is {name!r}; expected one of {', '.join(sorted(BACKBONES))}")

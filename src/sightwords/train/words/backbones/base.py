@@ -30,13 +30,13 @@ class Backbone(nn.Module):
     """Images -> features of regions and of the whole image."""
 
     input: InputSpec
-    """How a photograph becomes the network's input."""
+    """How an image becomes the network's input."""
     grid: GridSpec
     """Where the regions lie on that input."""
     region_dim: int
     """C, the length of a region's features."""
     whole_dim: int
-    """Length of what the whole-image baseline sees."""
+    """Length of the image features of the whole-image baseline."""
     whole_token: int = 0
     """Which token of `features` is the mean over the image."""
 
@@ -57,18 +57,18 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def keep_map_alone(self) -> None:
-        """Let go of what `feature_map` does not need."""
+        """Remove layers that `feature_map` does not need."""
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Parameters from the input upwards, for rates that fall by layer."""
         return [list(self.parameters())]
 
     def new_parameters(self) -> list[nn.Parameter]:
-        """Parameters that start from nothing and learn at the head's rate."""
+        """Parameters that start from random numbers and learn at the head's rate."""
         return []
 
     def set_dropout(self, share: float) -> None:
-        """Use the head's share in dropout layers of the backbone's own, where it has any."""
+        """Set the rate of the backbone's own dropout layers, if it has any."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """As `forward`; here for its type."""

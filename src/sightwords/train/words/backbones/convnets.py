@@ -44,7 +44,7 @@ class ConvNet(Backbone):
         super().__init__()
         name = type(self).__name__
         if drop_path:
-            raise ConfigError(f"drop_path is {drop_path}; {name} has no such paths")
+            raise ConfigError(f"drop_path is {drop_path}; {name} supports only 0")
         if grid != 12 or size_px not in (PAPER_SIDE_PX, WHOLE_PX):
             raise ConfigError(
                 f"grid is {grid}, size_px is {size_px}; {name} gives 12 regions a side at "
@@ -79,7 +79,7 @@ class ConvNet(Backbone):
     def whole(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """fc7 of the image as one 224 px window; the map scans it again at 565 px."""
         image = self._fc7(images).mean(dim=(2, 3))
-        if self.training:  # the map is for looking at, not for learning from
+        if self.training:  # the map is only for display
             return image[:, None, None], image, image[:, None]
         larger = functional.interpolate(
             images, size=(PAPER_SIDE_PX, PAPER_SIDE_PX), mode="bilinear"
@@ -87,7 +87,7 @@ class ConvNet(Backbone):
         return self._fc7(larger).permute(0, 2, 3, 1), image, image[:, None]
 
     def feature_map(self, images: Tensor) -> Tensor:
-        """The last convolution before its pooling, which the pooling of each box stands for."""
+        """The last convolution before its pooling; boxes are pooled instead."""
         found: Tensor = self.features[:-1](images)
         return found
 
@@ -100,7 +100,7 @@ class ConvNet(Backbone):
         return torch.relu(self.fc7(self.drop6(hidden)))  # the head drops out of fc7
 
     def set_dropout(self, share: float) -> None:
-        """Of fc6; that of fc7 stands before the head."""
+        """After fc6; the head has its own after fc7."""
         self.drop6.p = share
 
     def layers(self) -> list[list[nn.Parameter]]:

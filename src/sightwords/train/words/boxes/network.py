@@ -4,7 +4,8 @@ Images and boxes -> the backbone's feature map -> features pooled in each box ->
 noisy-OR, over the boxes. The whole image is always the first box.
 
 Deviation: the early system ran AlexNet up to fc7 on each box, without fine-tuning. fc6 and fc7 of
-ImageNet cannot be had here, so a box is described by the last convolution, pooled in 3 x 3 cells.
+ImageNet are not available here, so a box is described by the last convolution, pooled in 3 x 3
+cells.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from sightwords.train.words.backbones.base import Backbone, tiles
 from sightwords.train.words.network import WordNetwork, WordOutput
 
 SAMPLES = 2
-"""Points a cell, in each direction, of which the largest value is taken."""
+"""Points per cell in each direction, of which the largest value is taken."""
 NO_BOX = -30.0
-"""Logit of a box that is not there: 1e-13 of a chance, and no gradient."""
+"""Logit of a missing box: probability 1e-13, and no gradient."""
 
 
 def pool_boxes(maps: Tensor, boxes: Tensor, *, cells: int, samples: int = SAMPLES) -> Tensor:
@@ -76,7 +77,7 @@ class BoxNetwork(WordNetwork):
     def forward(self, images: Tensor, boxes: Tensor | None = None) -> WordOutput:
         """(B, 3, S, S) normalised, (B, R, 4) fractions of the canvas -> logits (B, R, 1, V).
 
-        A box without width is none; no boxes at all mean the whole canvas.
+        A box without width is missing; without boxes the whole canvas is one.
         """
         if boxes is None:
             boxes = images.new_tensor([0.0, 0.0, 1.0, 1.0]).expand(len(images), 1, 4)
@@ -89,20 +90,20 @@ class BoxNetwork(WordNetwork):
         return WordOutput(logits, logits, described)
 
     def train(self, mode: bool = True) -> BoxNetwork:
-        """A frozen backbone stays as it is served: no dropout, no new statistics."""
+        """A frozen backbone stays in evaluation mode: no dropout, no new statistics."""
         super().train(mode)
         if self.frozen:
             self.backbone.eval()
         return self
 
     def groups(self) -> list[list[nn.Parameter]]:
-        """The backbone's layers where they learn, then fc8."""
+        """The backbone's layers unless frozen, then fc8."""
         return [*([] if self.frozen else self.backbone.layers()), list(self.head.parameters())]
 
 
 @torch.no_grad()
 def _channels(backbone: Backbone) -> int:
-    """C of the feature map, asked of the backbone itself."""
+    """C of the feature map, from a blank image."""
     side = backbone.input.size_px
     training = backbone.training
     try:

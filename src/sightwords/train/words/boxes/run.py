@@ -17,6 +17,7 @@ from sightwords.train.data.image_table import ImageTable
 from sightwords.train.data.image_table import Progress as TableProgress
 from sightwords.train.data.sources import corpus_table
 from sightwords.train.fit import Progress
+from sightwords.train.weights import save_weights
 from sightwords.train.words.boxes.export import export_boxes
 from sightwords.train.words.boxes.network import BoxNetwork
 from sightwords.train.words.boxes.training import (
@@ -27,7 +28,7 @@ from sightwords.train.words.boxes.training import (
 )
 from sightwords.train.words.export import Export
 from sightwords.train.words.labels import caption_targets
-from sightwords.train.words.run import WEIGHTS_NAME, caption_vocabulary, save_weights
+from sightwords.train.words.run import WEIGHTS_NAME, caption_vocabulary
 from sightwords.train.words.validation import judge
 from sightwords.types import Box
 
@@ -52,11 +53,11 @@ def train_box_detector(
     """Train on the images of a corpus and write a detector directory, without calibration.
 
     `proposals` has boxes for the id of every image. Decoded images and checkpoints are kept in
-    `cache`, as `train.words.run.train_detector` does.
+    `cache`, as in `train.words.run.train_detector`.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     count = config.vocabulary.size if vocabulary is None else len(vocabulary)
-    # Built before the images are decoded, so that wrong settings show at once.
+    # Built before the images are decoded, so that wrong settings are found at once.
     network = new_box_network(config.words, count, weights=weights, size_px=config.images.size_px)
     spec = network.backbone.input
     table = corpus_table(

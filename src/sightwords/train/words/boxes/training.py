@@ -2,15 +2,14 @@
 
     table of images + proposal file -> boxes (N, R, 4) -> trained `BoxNetwork` -> scores
 
-Boxes come in fractions of the photograph; networks see them on their canvas, which a photograph
-may fill in part.
+Boxes are in fractions of the image; the network sees them on its canvas, which an image may fill in
+part.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from sightwords.errors import ConfigError, InputError
 from sightwords.train.data.augment import is_random, network_input
 from sightwords.train.data.image_table import ImageTable
 from sightwords.train.fit import Progress, identity, precision
-from sightwords.train.integrity import weights_sum
+from sightwords.train.weights import weights_sum
 from sightwords.train.words.backbones import build_backbone
 from sightwords.train.words.boxes.network import BoxNetwork
 from sightwords.train.words.noisy_or import image_prob, noisy_or_loss
@@ -103,7 +102,7 @@ def train_boxes(
 class BoxesFit(WordsFit):
     """`WordsFit` for images that come with boxes."""
 
-    identity_of_what: ClassVar[str] = "settings, words, images, boxes or pretrained weights"
+    identity_of_what = "settings, words, images, boxes or pretrained weights"
 
     def __init__(
         self,
@@ -117,7 +116,9 @@ class BoxesFit(WordsFit):
     ) -> None:
         super().__init__(network, table, targets, config, device=device)
         if len(boxes) != len(table):
-            raise InputError(f"boxes of {len(boxes)} images for {len(table)} images")
+            raise InputError(
+                f"boxes of {len(boxes)} images for {len(table)} images; give one row each"
+            )
         self.boxes, self.side_px = torch.from_numpy(boxes).to(self.device), table.side_px
         self.identity = identity(self.identity, boxes)
 
@@ -132,7 +133,7 @@ class BoxesFit(WordsFit):
 
 
 def on_canvas(boxes: Tensor, content: Tensor, side_px: int) -> Tensor:
-    """Fractions of each photograph -> fractions of the canvas it lies on, at the top left."""
+    """Fractions of each image -> fractions of the canvas, where it is at the top left."""
     shares = content.float() / side_px  # (B, 2) width, height
     return boxes * torch.cat([shares, shares], dim=1)[:, None]
 

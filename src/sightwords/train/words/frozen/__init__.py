@@ -1,1 +1,1 @@
-"""A new last layer on a network that stays as it is (section 3.1)."""
+"""A new last layer on an exported detector, whose network stays as it is (section 3.1)."""

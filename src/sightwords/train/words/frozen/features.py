@@ -30,12 +30,12 @@ from sightwords.words.artefact import NETWORK_NAME, DetectorSpec
 log = logging.getLogger(__name__)
 HalfArray = npt.NDArray[np.float16]
 FIT_IMAGES = 40
-"""So many images show what the old last layer does: thousands of regions for hundreds of units."""
+"""Images that the old last layer is measured on: thousands of regions for hundreds of units."""
 
 
 @dataclass(frozen=True)
 class RegionTable:
-    """Features of the regions of N images, beside their captions."""
+    """Features of the regions of N images, with their captions."""
 
     regions: HalfArray
     """(N, rows * columns, C), memory-mapped."""
@@ -77,13 +77,15 @@ def region_table(
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RegionTable:
-    """Run a detector's network over every image once; a table made earlier is opened.
+    """Run a detector's network over every image once; an existing table is opened.
 
     `key` names the state of the source, as in `train.data.image_table.cached_table`.
     """
     spec = DetectorSpec.load(base)
     if spec.pooling != "noisy_or":
-        raise InputError(f"{base}: judges images as a whole; give a detector with regions")
+        raise InputError(
+            f"{base}: pooling is {spec.pooling!r}; give a detector with regions ('noisy_or')"
+        )
     name = hashlib.sha256(f"{key}|{sha256_of(Path(base) / NETWORK_NAME)}".encode()).hexdigest()[:16]
     folder = Path(cache) / f"regions-{name}"
     index = _whole_index(folder)
@@ -104,13 +106,13 @@ def region_table(
 
 
 def _whole_index(folder: Path) -> dict[str, Any] | None:
-    """The index of a table that is finished and not damaged; None where it has to be made."""
+    """The index of a finished, undamaged table; None if it has to be built."""
     if not (folder / "index.json").exists():
         return None
     index = read_sealed(folder / "index.json")
     problem = None if index is None else damage(folder, index["files"])
     if problem is not None:
-        log.warning("damaged: %s; the table is made again", problem)
+        log.warning("damaged: %s; the table is built again", problem)
         return None
     return index
 
@@ -170,8 +172,7 @@ def _fill(
 def old_head(regions: FloatArray, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The last layer that turns `regions` (R, C) into `logits` (R, V), by ridge regression.
 
-    The file may hold it rounded to bytes in one of several ways; what it does is easier to
-    measure than to read.
+    The file may hold it in one of several int8 forms; measuring it is easier than reading it.
 
     >>> weight, bias = old_head(np.eye(3, dtype=np.float32), np.array([[2.0], [3.0], [4.0]]))
     >>> (np.eye(3) @ weight + bias).round(2).ravel().tolist()

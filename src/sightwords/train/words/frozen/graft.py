@@ -20,7 +20,7 @@ from sightwords.types import FloatArray
 LOGITS = "region_logits"
 REGIONS = "region_features"
 HEADS = (LOGITS, "patch_logits")
-"""Outputs that the last layer makes; the second of a network that tells places."""
+"""Outputs of the last layer; the second is of a network with patches."""
 
 
 def open_model(path: str | os.PathLike[str]) -> Any:
@@ -40,8 +40,8 @@ def with_regions(model: Any) -> bytes:
 
 
 def with_head(model: Any, weight: FloatArray, bias: FloatArray) -> bytes:
-    """The network with another last layer: weight (C, V), bias (V,); on patches too, where the
-    network tells places by them.
+    """The network with another last layer: weight (C, V), bias (V,); on patches too, if the
+    network has them.
     """
     onnx = require("onnx", extra="train", purpose="training on an exported detector")
     copy = _copy(model)
@@ -71,7 +71,7 @@ def under_head(model: Any, output: str = LOGITS) -> str:
     """Name of what the last layer multiplies: the features of the regions, or of patches.
 
     Follows the output back to the first product with a stored matrix; under int8 arithmetic
-    what it multiplies has been rounded, and the unrounded values are taken.
+    its input is rounded, and the values before rounding are taken.
     """
     made_by = {name: node for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -97,7 +97,7 @@ def _drop_unused(graph: Any, keep: Collection[str]) -> None:
     """Remove nodes, weights and shapes that neither an output nor `keep` needs."""
     needed = {*keep, *(output.name for output in graph.output)}
     kept = []
-    for node in reversed(graph.node):  # a node stands behind those it needs
+    for node in reversed(graph.node):  # nodes come after those they need
         if needed.intersection(node.output):
             kept.append(node)
             needed.update(node.input)

@@ -1,4 +1,4 @@
-"""`train all` on a detector that is there already: a new last layer, and its detections."""
+"""`train all` on an existing detector: a new last layer, and its detections."""
 
 from __future__ import annotations
 

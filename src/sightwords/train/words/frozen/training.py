@@ -1,9 +1,10 @@
-"""A detector of new words on a network that stays as it is (section 3.1): minutes on a CPU.
+"""A detector of new words on an exported network that stays as it is: minutes on a CPU.
 
 corpus + trained detector -> features of every image's regions, once -> a new last layer
 
-The last layer is fc8 of the paper, trained by the same noisy-OR loss. A word that the detector
-knew starts from the weights it had, a new one from nothing.
+The last layer is fc8 of the paper, trained by the same noisy-OR loss. A known word starts
+from the weights it had, a new one from random numbers. The loop is its own, not `train.fit`: known
+words learn more slowly, and minutes need no checkpoints.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sightwords.words.artefact import NETWORK_NAME, VOCABULARY_NAME, DetectorSpe
 
 REPORT_EVERY = 10
 KNOWN_PACE = 0.1
-"""How much slower known words learn: few photographs would spoil what many have taught."""
+"""Known words learn so much more slowly: a few photos must not overwrite what many taught."""
 
 
 def train_head(
@@ -47,7 +48,7 @@ def train_head(
 ) -> tuple[FloatArray, FloatArray]:
     """The new last layer: weight (C, V), bias (V,). Reproducible: order and dropout by seed.
 
-    `old` are the words of the old layer that mean the same here; None: none of them does.
+    `old` are the words of the old layer; None if none of them means the same here.
     """
     targets = torch.from_numpy(
         caption_targets(
@@ -94,7 +95,7 @@ def train_head(
 
 
 def _paced(optimizer: torch.optim.Optimizer, head: nn.Linear, pace: Tensor) -> None:
-    """A step of which each word takes its share (V,)."""
+    """An optimiser step of which each word takes a share (V,)."""
     before = [value.detach().clone() for value in (head.weight, head.bias)]
     optimizer.step()
     with torch.no_grad():
@@ -105,7 +106,7 @@ def _paced(optimizer: torch.optim.Optimizer, head: nn.Linear, pace: Tensor) -> N
 def first_head(
     table: RegionTable, vocabulary: Vocabulary, old: Vocabulary | None, config: WordsConfig
 ) -> nn.Linear:
-    """Known words as they were; new ones small and seldom, as the authors start all."""
+    """Known words as they were; new ones with small weights and a low prior, as in the paper."""
     head = nn.Linear(table.old_weight.shape[0], len(vocabulary))
     nn.init.normal_(head.weight, 0.0, 0.001)
     nn.init.constant_(head.bias, config.initial_bias)
@@ -126,7 +127,7 @@ def write_frozen(
     *,
     head: tuple[FloatArray, FloatArray],
 ) -> Path:
-    """A detector directory: the base's network with the new last layer; not calibrated yet."""
+    """A detector directory: the network of `base` with the new last layer, not calibrated yet."""
     folder, spec = Path(out), DetectorSpec.load(base)
     network = with_head(open_model(Path(base) / NETWORK_NAME), *head)
     write_bytes(folder / NETWORK_NAME, network)
