@@ -23,6 +23,7 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,8 +32,10 @@ import numpy as np
 from sightwords.config import GenerationConfig
 from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.open import open_corpus
-from sightwords.language.constraints import Constraints
-from sightwords.language.generate import Backend, Generator
+from sightwords.language.constraints import BoolArray, Constraints
+from sightwords.language.extend_dense import DenseExtensions
+from sightwords.language.features import FloatArray, IntArray
+from sightwords.language.generate import Generator
 from sightwords.language.maxent import MaxEnt
 from sightwords.metrics.cider import CiderIdf, scores_of
 from sightwords.metrics.ngrams import Tokens
@@ -81,9 +84,21 @@ def search(
     *,
     exact: bool = False,
 ) -> list[MBest]:
-    backend: Backend = "exact" if exact else "auto"
-    generator = Generator.of(model, config, constraints=constraints, backend=backend)
+    generator = Generator.of(model, config, constraints=constraints)
+    if exact:
+        generator = replace(generator, extend=Exact.of(model, frequent_words=config.frequent_words))
     return [generator.sentences(words).m_best for words in images]
+
+
+class Exact(DenseExtensions):
+    """With the denominator of Eq. 3, which the paper's search leaves out."""
+
+    def scores(
+        self, histories: IntArray, remaining: BoolArray, word_log_probs: FloatArray
+    ) -> FloatArray:
+        """Log-probabilities."""
+        found = self.model.log_probs_next(histories, remaining, word_log_probs)
+        return found.astype(np.float32)
 
 
 def quality(lists: list[MBest], references: list[list[Tokens]], idf: CiderIdf) -> str:

@@ -33,7 +33,7 @@ from benchmarks.language_data import (
 
 from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
-from sightwords.language.features import count_collisions
+from sightwords.language.features import context_starts
 from sightwords.train.language.data import encode_blocks, joined, read_detections
 
 FEW = 20_000
@@ -164,13 +164,28 @@ def text(data: Data, args: argparse.Namespace) -> None:
         print(f"{name}: perplexity {measured(data, model, args.threads):.2f}", flush=True)
 
 
+def collisions(
+    histories: np.ndarray, words: np.ndarray, signs: np.ndarray, *, table_bits: int
+) -> tuple[int, float]:
+    """The different hashed features of words (N,) after histories (N, 3), and the share of them
+    that share a place in the table with another.
+    """
+    starts = context_starts(histories, table_bits=64, distant=False)  # the whole hash
+    hashes = starts[signs.astype(np.intp), :, np.arange(len(words))].astype(np.uint64)
+    value = words.astype(np.uint64)[:, None]
+    places = ((hashes >> np.uint64(64 - table_bits)) + value) & np.uint64((1 << table_bits) - 1)
+    # 64 bits: no two of some millions of features meet by chance.
+    features = np.unique(hashes * np.uint64(0x9E3779B97F4A7C15) + value).size
+    return features, 1 - np.unique(places).size / features
+
+
 def size(data: Data, args: argparse.Namespace) -> None:
     """Perplexity, collisions and megabytes by table size and bytes a weight."""
     histories, signs = observed(data)
     for bits in (22, 23, 24):
         model = fit(data, dataclasses.replace(data.config, table_bits=bits), threads=args.threads)
-        crowd = count_collisions(histories, data.train.tokens, signs, table_bits=bits)
-        print(f"2^{bits}: {crowd.features} features, {100 * crowd.share:.1f} % collide")
+        features, share = collisions(histories, data.train.tokens, signs, table_bits=bits)
+        print(f"2^{bits}: {features} features, {100 * share:.1f} % collide")
         for name, one in (("float32", model), ("int8", model.quantised())):
             with tempfile.TemporaryDirectory() as folder:
                 one.save(folder)

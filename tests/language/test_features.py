@@ -12,7 +12,6 @@ from sightwords.language.features import (
     attribute_set,
     context_count,
     context_starts,
-    count_collisions,
     pack,
     unpack,
 )
@@ -47,22 +46,6 @@ def test_contexts_differ_by_words_sign_and_length() -> None:
 def test_bit_sets_round_trip(values: list[bool]) -> None:
     held = np.array(values)
     assert unpack(pack(held), len(values)).tolist() == values
-
-
-def test_collisions_are_counted() -> None:
-    rng = np.random.default_rng(0)
-    histories = np.repeat(rng.integers(0, 1000, (500, 3)), 2, axis=0).astype(np.int32)
-    words = np.repeat(rng.integers(0, 1000, 500), 2).astype(np.int32)
-    signs = np.zeros(1000, dtype=np.int8)
-    wide = count_collisions(histories, words, signs, table_bits=40)
-    assert 1400 < wide.features <= 1500  # each of 500 rows twice, three contexts each
-    assert wide.slots == wide.features
-    tight = count_collisions(histories, words, signs, table_bits=10)
-    assert tight.features == wide.features
-    # Throwing n balls into m boxes fills m (1 - exp(-n / m)) of them.
-    expected = 1024 * (1 - math.exp(-tight.features / 1024))
-    assert abs(tight.slots - expected) < 50
-    assert tight.share > 0.4
 
 
 def test_the_attribute_set_leaves_out_closed_class_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from sightwords.errors import BundleError
-from sightwords.images import CAFFE, TORCHVISION, paper_regions, patch_regions
+from sightwords.images import CAFFE, TORCHVISION, fit_size, region_boxes
 from sightwords.sealed import renew_sum
 from sightwords.words.artefact import DetectorSpec, GridSpec, InputSpec
 from sightwords.words.detector import Detector
@@ -63,7 +63,9 @@ def test_regions_of_both_kinds() -> None:
         grid=GridSpec(rows=12, columns=12, window=5, stride=1, canvas=16),
         words=1,
     )
-    np.testing.assert_array_equal(patches.regions(640, 200).corners, patch_regions().corners)
+    np.testing.assert_array_equal(
+        patches.regions(640, 200).corners, region_boxes(window=5, stride=1, canvas=16).corners
+    )
     paper = DetectorSpec(
         backbone="vgg16",
         pooling="noisy_or",
@@ -71,7 +73,7 @@ def test_regions_of_both_kinds() -> None:
         grid=GridSpec(rows=12, columns=12, window=224, stride=32, canvas=565),
         words=1,
     )
-    expected = paper_regions(640, 200)
+    expected = region_boxes(content=fit_size(640, 200, 565))
     np.testing.assert_array_equal(paper.regions(640, 200).corners, expected.corners)
     np.testing.assert_array_equal(paper.regions(640, 200).inside, expected.inside)
     assert paper.input.prepare(Image.new("RGB", (64, 20))).shape == (3, 565, 565)

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sightwords.images import paper_regions, patch_regions
+from sightwords.images import fit_size, region_boxes
 from sightwords.types import Box
 from sightwords.words.boxes import peak_points, peak_regions, word_boxes
 
-PATCHES = patch_regions().corners.astype(np.float32)
-WIDE = paper_regions(640, 320).corners.astype(np.float32)  # rows 9 to 11 see padding only
+PATCHES = region_boxes(window=5, stride=1, canvas=16).corners.astype(np.float32)
+WIDE = region_boxes(content=fit_size(640, 320, 565)).corners.astype(np.float32)
+"""Rows 9 to 11 see padding only."""
 
 
 def _map(hot: dict[tuple[int, int], float]) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -96,10 +95,3 @@ def test_each_higher_precision_gives_strictly_fewer_words(
         lines = capsys.readouterr().out.splitlines()
         lengths.append(sum(len(json.loads(line)["words"]) for line in lines))
     assert lengths == sorted(set(lengths), reverse=True), lengths
-
-
-def test_words_do_not_depend_on_the_photographs_beside(detector: Detector) -> None:
-    """An int8 network takes the scale of its values from all that goes through it in one run."""
-    images = [decode(path) for path in sample_paths()[1:3]]
-    for alone, beside in zip(map(detector, images), detector.batch(images), strict=True):
-        np.testing.assert_array_equal(alone.region_probs, beside.region_probs)

@@ -91,19 +91,6 @@ def test_words_come_with_their_place(colour_detector: Path) -> None:
     assert found.threshold == 0.5
 
 
-def test_a_batch_is_its_images_one_by_one(colour_detector: Path) -> None:
-    detector = Detector.load(colour_detector, threads=1)
-    images = [_quarter(RED, ground=BLUE), Image.new("RGB", (5, 70), WHITE)]
-    for alone, together in zip(map(detector, images), detector.batch(images), strict=True):
-        np.testing.assert_allclose(alone.region_probs, together.region_probs, rtol=1e-5)
-    assert detector.batch([]) == []
-    streamed = list(detector.score(iter(images * 2)))
-    assert len(streamed) == 4
-    np.testing.assert_allclose(
-        streamed[2][0].image_probs, pool(detector(images[0])).image_probs, rtol=1e-5
-    )
-
-
 def test_three_content_words_at_least(colour_detector: Path) -> None:
     detector = Detector.load(colour_detector, threads=1)
     found = detector.words(Image.new("RGB", (8, 8), (90, 90, 90)), threshold=1.0)

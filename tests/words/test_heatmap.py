@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from sightwords.errors import InputError
-from sightwords.images import paper_regions, patch_regions
+from sightwords.images import fit_size, region_boxes
 from sightwords.types import Box, DetectedWord, RegionScores
 from sightwords.words.heatmap import (
     colour_scale,
@@ -17,7 +17,7 @@ from sightwords.words.heatmap import (
     word_heatmap,
 )
 
-PATCHES = patch_regions().corners.astype(np.float32)
+PATCHES = region_boxes(window=5, stride=1, canvas=16).corners.astype(np.float32)
 
 
 def _luminance(rgb: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_a_hot_region_is_hot_where_it_lies() -> None:
 
 
 def test_padding_is_not_drawn() -> None:
-    corners = paper_regions(640, 320).corners.astype(np.float32)
+    corners = region_boxes(content=fit_size(640, 320, 565)).corners.astype(np.float32)
     values = np.zeros((12, 12), dtype=np.float32)
     values[9:] = 1  # all of it under the photograph
     assert spread(values, corners, (64, 32)).max() < 1e-6

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightwords.errors import InputError
-from sightwords.images import patch_regions, region_boxes
+from sightwords.images import region_boxes
 from sightwords.types import FloatArray, Patches, RegionScores
 from sightwords.words.heatmap import best_region
 from sightwords.words.maps import patch_maps, word_maps
@@ -18,7 +18,7 @@ from sightwords.words.noisy_or import pool
 
 SIDE = 16
 CORNERS = region_boxes(SIDE, SIDE, window=1, stride=1, canvas=SIDE).corners.astype(np.float32)
-REGIONS = patch_regions().corners.astype(np.float32)
+REGIONS = region_boxes(window=5, stride=1, canvas=16).corners.astype(np.float32)
 
 
 def _patches(logits: FloatArray, attention: FloatArray | None = None) -> Patches:

@@ -1,14 +1,14 @@
 """Photographs in, network inputs out (section 3.1): decode, orient, resize, place the regions.
 
     source -> decode -> upright RGB -> paper_input | square_input -> (3, height, width) float32
-                                    -> paper_regions | patch_regions -> RegionBoxes
+                                    -> region_boxes -> RegionBoxes
 
 Training and serving call the same functions, so that a network sees the same pixels in both.
 """
 
 from sightwords.images.apart import decode_apart
 from sightwords.images.decode import REDUCED_ABOVE, ImageSource, decode, to_array
-from sightwords.images.grid import RegionBoxes, paper_regions, patch_regions, region_boxes
+from sightwords.images.grid import RegionBoxes, region_boxes
 from sightwords.images.limits import DEFAULT_LIMITS, ImageLimits
 from sightwords.images.resize import (
     CAFFE,
@@ -35,8 +35,6 @@ __all__ = [
     "decode_apart",
     "fit_size",
     "paper_input",
-    "paper_regions",
-    "patch_regions",
     "region_boxes",
     "resize",
     "square_input",

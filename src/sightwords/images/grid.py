@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import InputError
-from sightwords.images.resize import PAPER_SIDE_PX, fit_size
+from sightwords.images.resize import PAPER_SIDE_PX
 from sightwords.types import Box
 
 
@@ -48,7 +48,8 @@ def region_boxes(
     """Boxes of windows slid over the top-left `content` (width, height) of a square canvas.
 
     Lengths are in any one unit: pixels for a convolutional network, patches for a ViT.
-    `content` is the whole canvas unless given.
+    `content` is the whole canvas unless given. The defaults are the paper's 12 x 12 regions of an
+    image that fills its canvas; a ViT with 16 x 16 patches has `window=5, stride=1, canvas=16`.
 
     >>> grid = region_boxes(2, 2, window=2, stride=1, canvas=4, content=(4, 1))
     >>> grid.box(0, 1)
@@ -71,28 +72,6 @@ def region_boxes(
     inside = (y0 < y1)[:, None] & (x0 < x1)[None, :]
     corners[~inside] = 0
     return RegionBoxes(corners, inside)
-
-
-def paper_regions(width: int, height: int, *, longer_side_px: int = PAPER_SIDE_PX) -> RegionBoxes:
-    """The paper's 12 x 12 regions of an image of this size: 224 px windows, stride 32.
-
-    >>> paper_regions(565, 565).box(11, 11)  # cut at the edge of the canvas  # doctest: +ELLIPSIS
-    Box(x0=0.62..., y0=0.62..., x1=1.0, y1=1.0)
-    """
-    content = fit_size(width, height, longer_side_px)
-    return region_boxes(canvas=longer_side_px, content=content)
-
-
-def patch_regions(*, patches: int = 16, window: int = 5) -> RegionBoxes:
-    """Regions of a ViT on a squashed square: `window` x `window` patches, one patch apart.
-
-    16 x 16 patches (224 px, patches of 14 px) and windows of 5 make the paper's 12 x 12 grid.
-
-    >>> patch_regions().box(0, 11)
-    Box(x0=0.6875, y0=0.0, x1=1.0, y1=0.3125)
-    """
-    count = patches - window + 1
-    return region_boxes(count, count, window=window, stride=1, canvas=patches)
 
 
 def _spans(

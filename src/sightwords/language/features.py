@@ -16,7 +16,7 @@ after it stand from there on, in the order of their ids:
     weight = table[(context_start(context) + word) mod size]
 
 so that one context's frequent words share a cache line, and scoring every word reads one run of
-memory. N-grams that collide share a weight (Mikolov et al. 2011); `count_collisions` counts them.
+memory. N-grams that collide share a weight (Mikolov et al. 2011).
 
 `mix` and `fill_contexts` are written so that numpy (arrays of contexts) and numba (one context)
 run the same lines.
@@ -35,7 +35,6 @@ import numpy.typing as npt
 from sightwords.text.vocabulary import Vocabulary
 
 IntArray = npt.NDArray[np.int32]
-Hashes = npt.NDArray[np.uint64]
 FloatArray = npt.NDArray[np.float32]
 
 HASH_NAME = "mix64-contiguous-1"
@@ -172,40 +171,3 @@ def pack(remaining: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
 def unpack(bits: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.bool_]:
     """The inverse of `pack` for a vocabulary of `size` words."""
     return np.unpackbits(bits, axis=-1, count=size, bitorder="little").astype(np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class Collisions:
-    """How crowded the table is with the features seen in training."""
-
-    features: int
-    """Different hashed features (context, sign, word)."""
-    slots: int
-    """Different places they stand in; fewer, where features share a weight."""
-    size: int
-    """Places in the table."""
-
-    @property
-    def share(self) -> float:
-        """Of the features, those that found their place taken."""
-        return 1 - self.slots / self.features if self.features else 0.0
-
-
-def count_collisions(
-    histories: IntArray,
-    words: IntArray,
-    signs: npt.NDArray[np.int8],
-    *,
-    table_bits: int,
-    distant: bool = False,
-) -> Collisions:
-    """Count the different features and places of observed words (N,) after histories (N, 3)."""
-    shift_all = context_starts(
-        histories, table_bits=64, distant=distant
-    )  # the hash itself, unshortened
-    rows = np.arange(len(words))
-    hashes = shift_all[signs.astype(np.intp), :, rows].astype(np.uint64)  # (N, contexts)
-    value = words.astype(np.uint64)[:, None]
-    slots = ((hashes >> np.uint64(64 - table_bits)) + value) & np.uint64((1 << table_bits) - 1)
-    features = hashes * _MULTIPLIER + value  # 64 bits: no two of some millions meet by chance
-    return Collisions(np.unique(features).size, np.unique(slots).size, 1 << table_bits)

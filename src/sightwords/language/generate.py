@@ -27,7 +27,7 @@ from sightwords.types import DetectedWords, MBest
 
 logger = logging.getLogger(__name__)
 
-Backend = Literal["auto", "numpy", "numba", "dense", "exact"]
+Backend = Literal["auto", "numpy", "numba"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Generator:
         """Prepare a model for searching; with numba this also loads or compiles its code.
 
         `auto` takes numba where it is installed and numpy otherwise; both give the same sentences.
-        `exact` divides by the denominator of Eq. 3, which the paper's search leaves out.
+        A log-bilinear model is always searched by `DenseExtensions`.
         """
         chosen = config or GenerationConfig()
         extend = _extender(model, chosen, backend)
@@ -114,12 +114,10 @@ class Generator:
 def _extender(model: MaxEnt, config: GenerationConfig, backend: Backend) -> Extend:
     if backend not in get_args(Backend):
         raise InputError(f"backend is {backend!r}; expected {', '.join(get_args(Backend))}")
-    if backend in ("dense", "exact") or model.log_bilinear is not None:
+    if model.log_bilinear is not None:
         if backend == "numba":
-            raise InputError("the numba search knows no log-bilinear features; use 'auto'")
-        return DenseExtensions.of(
-            model, frequent_words=config.frequent_words, exact=backend == "exact"
-        )
+            raise InputError("backend 'numba' cannot search a log-bilinear model; use 'auto'")
+        return DenseExtensions.of(model, frequent_words=config.frequent_words)
     extensions = Extensions.of(model, frequent_words=config.frequent_words)
     if backend == "numba" or (backend == "auto" and find_spec("numba") is not None):
         from sightwords.language.extend_numba import NumbaExtensions

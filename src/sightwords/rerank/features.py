@@ -42,8 +42,6 @@ PROBABILITIES = ("word_log_prob", "absent_log_prob")
 COVERAGE = ("covered_precision", "unused_confident", "doubtful_log_prob")
 BEYOND = (*PROBABILITIES, *COVERAGE, "consensus", "grounded")
 NAMES = (*TABLE_2, "dmsm", *BEYOND)
-GIVEN = ("dmsm", "grounded")
-"""Features that a network gives; all others are made here."""
 
 CONFIDENT = 0.7
 DOUBT = 0.05

@@ -12,7 +12,7 @@ millisecond beside the network's own time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
@@ -108,10 +108,6 @@ class Detector:
             patches=self._patches(outputs, image.size),
         )
 
-    def batch(self, images: Iterable[Image.Image]) -> list[RegionScores]:
-        """Several images, each scored as it would be alone."""
-        return [self(image) for image in images]
-
     def _whole_token(self, features: FloatArray) -> int:
         """As `detector.json` says; of (B, T, D)."""
         said = self.spec.whole_token
@@ -122,12 +118,6 @@ class Detector:
             return None
         corners = self.spec.patches(*size).corners.astype(np.float32)
         return Patches(outputs["patch_logits"][0], outputs["attention"][0], corners)
-
-    def score(self, images: Iterable[Image.Image]) -> Iterator[tuple[WordScores, FloatArray]]:
-        """Word scores and features of a stream of images."""
-        for regions in map(self, images):
-            assert regions.features is not None
-            yield pool(regions), regions.features
 
     def calibrate(
         self, scores: WordScores, regions: RegionScores, *, threshold: float | None = None
