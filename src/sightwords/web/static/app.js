@@ -5,7 +5,7 @@
 
 import * as api from "./api.js";
 import { draw, drawScale, shrunk } from "./draw.js";
-import { $, make, showCandidates, showCaption, showWords, wordFacts } from "./view.js";
+import { $, capital, make, showCandidates, showCaption, showWords, wordFacts } from "./view.js";
 
 const SLIDER_MS = 150;
 const PARALLEL_REQUESTS = 2;
@@ -128,8 +128,8 @@ function fail(message) {
 }
 
 function show() {
-  const { answer, error, answered } = state.current;
-  fail(error ?? state.notice);
+  const { answer, error, answered, name } = state.current;
+  fail(error && !error.startsWith(name) ? capital(error) : error ?? state.notice);
   // If options are refused, the last caption stays; an unreadable photo has none.
   $("result").hidden = !answer;
   if (!answer) return;

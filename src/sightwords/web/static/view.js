@@ -13,7 +13,7 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 const two = (value) => value.toFixed(2);
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const percent = (value) => `${Math.round(100 * value)} %`;
 
 export function showCaption(answer, chosen, choose) {
@@ -38,7 +38,7 @@ export function showCaption(answer, chosen, choose) {
   $("facts").textContent =
     answer.confidence === null
       ? ""
-      : `Confidence: ${percent(answer.confidence)} (estimated chance that the caption is good)`;
+      : `Confidence: ${percent(answer.confidence)} (chance of a good caption)`;
   const unmet = answer.unmet.length ? [`no caption with these required words was found: ${answer.unmet.join(", ")}`] : [];
   const warnings = [...unmet, ...answer.warnings].map((text) => `${capital(text)}.`);
   $("unmet").hidden = warnings.length === 0;
@@ -103,7 +103,7 @@ export function showCandidates(answer) {
 
 function breakdown(sentence, best, weights) {
   const is_best = sentence === best;
-  const heads = ["Feature", "value", "weight", "product", ...(is_best ? [] : ["difference"])];
+  const heads = ["Feature", "Value", "Weight", "Product", ...(is_best ? [] : ["Difference"])];
   const rows = Object.entries(sentence.features)
     .map(([name, value]) => {
       const weight = weights[name] ?? 0;
@@ -123,7 +123,7 @@ function breakdown(sentence, best, weights) {
       ),
     );
   const total = [sentence.score, ...(is_best ? [] : [sentence.score - best.score])];
-  const foot = [make("th", { scope: "row" }, "score"), make("td"), make("td"),
+  const foot = [make("th", { scope: "row" }, "Score"), make("td"), make("td"),
                 ...total.map((number) => make("td", {}, number.toFixed(3)))];
   const table = make(
     "table",
