@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -46,12 +47,20 @@ def find_judge(connection: Connection, token: str) -> Judge | None:
     return None if row is None else Judge(row.id, row.token, row.name, row.excluded)
 
 
+def with_pairs(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The showings that match, each with its pair in the same row."""
+    content = (pairs.c.image, pairs.c.first, pairs.c.second, pairs.c.is_check)
+    joined = sa.select(showings, *content).join(pairs, pairs.c.id == showings.c.pair_id)
+    return joined.where(*where)
+
+
 def next_showing(
     connection: Connection, design: Design, judge: Judge, *, now: float
 ) -> Showing | None:
     """The pair that this judge has not answered yet, or a new one; None at the end."""
     release_expired(connection, now=now)
-    pending = _pending(connection, judge)
+    unanswered = with_pairs(showings.c.judge_id == judge.id, showings.c.choice.is_(None))
+    pending = connection.execute(unanswered.order_by(showings.c.id).limit(1)).one_or_none()
     if pending is not None and _reserve_again(connection, pending, judge, now=now):
         return read_showing(connection, design, pending.id)
     number = answered(connection, judge.id)
@@ -75,11 +84,8 @@ def record_vote(
     """
     if choice not in CHOICES:
         raise StudyError(f"the answer is {choice!r}; expected one of {', '.join(CHOICES)}")
-    row = connection.execute(
-        sa.select(showings, pairs.c.is_check)
-        .join(pairs, pairs.c.id == showings.c.pair_id)
-        .where(showings.c.id == showing_id, showings.c.judge_id == judge.id)
-    ).one_or_none()
+    shown = with_pairs(showings.c.id == showing_id, showings.c.judge_id == judge.id)
+    row = connection.execute(shown).one_or_none()
     if row is None:
         raise StudyError(
             f"judge {judge.id} was not shown showing {showing_id}; open the link again"
@@ -205,16 +211,6 @@ def missing_judges(connection: Connection, design: Design, *, now: float) -> lis
     return [row.id for row in rows for _ in range(design.judges_per_pair - row.taken)]
 
 
-def _pending(connection: Connection, judge: Judge) -> Row[tuple[object, ...]] | None:
-    return connection.execute(
-        sa.select(showings, pairs.c.is_check)
-        .join(pairs, pairs.c.id == showings.c.pair_id)
-        .where(showings.c.judge_id == judge.id, showings.c.choice.is_(None))
-        .order_by(showings.c.id)
-        .limit(1)
-    ).one_or_none()
-
-
 def _reserve_again(
     connection: Connection, row: Row[tuple[object, ...]], judge: Judge, *, now: float
 ) -> bool:
@@ -243,11 +239,7 @@ def answered(connection: Connection, judge_id: int) -> int:
 
 def read_showing(connection: Connection, design: Design, showing_id: int) -> Showing:
     """A showing as its judge sees it."""
-    row = connection.execute(
-        sa.select(showings, pairs)
-        .join(pairs, pairs.c.id == showings.c.pair_id)
-        .where(showings.c.id == showing_id)
-    ).one()
+    row = connection.execute(with_pairs(showings.c.id == showing_id)).one()
     captions = (row.first, row.second) if row.system_first else (row.second, row.first)
     return Showing(
         id=showing_id,
@@ -262,10 +254,5 @@ def read_showing(connection: Connection, design: Design, showing_id: int) -> Sho
 
 def is_surplus(connection: Connection, showing_id: int) -> bool:
     """Whether a vote is stored but does not count: it has no slot and is not a check case."""
-    query = (
-        sa.select(pairs.c.is_check, showings.c.slot)
-        .join(showings, showings.c.pair_id == pairs.c.id)
-        .where(showings.c.id == showing_id)
-    )
-    row = connection.execute(query).one()
+    row = connection.execute(with_pairs(showings.c.id == showing_id)).one()
     return not row.is_check and row.slot is None

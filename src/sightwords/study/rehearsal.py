@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from sightwords.errors import StudyError
 from sightwords.study import judging
 from sightwords.study.model import Answer, Judge, Pair, choice_of
-from sightwords.study.schema import pair as pairs
 from sightwords.study.schema import showing as showings
 from sightwords.study.store import Store
 
@@ -54,10 +53,6 @@ def rehearse(
 
 def choice_for(connection: sa.Connection, showing_id: int, decide: Decide) -> str:
     """The button for the answer of `decide`, in the order of this showing."""
-    row = connection.execute(
-        sa.select(pairs, showings.c.system_first)
-        .join(showings, showings.c.pair_id == pairs.c.id)
-        .where(showings.c.id == showing_id)
-    ).one()
+    row = connection.execute(judging.with_pairs(showings.c.id == showing_id)).one()
     pair = Pair(row.image, row.first, row.second, row.is_check)
     return choice_of(decide(pair), system_first=row.system_first)

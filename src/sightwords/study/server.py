@@ -138,13 +138,10 @@ def _photo_of(connection: sa.Connection, *, token: str, number: str) -> bytes | 
     judge = judging.find_judge(connection, token)
     if judge is None or not _is_number(number):
         return None
-    query = (
-        sa.select(schema.pair.c.image)
-        .join(schema.showing, schema.showing.c.pair_id == schema.pair.c.id)
-        .where(schema.showing.c.id == int(number), schema.showing.c.judge_id == judge.id)
-    )
-    image = connection.execute(query).scalar_one_or_none()
-    return None if image is None else read_photo(connection, image)
+    table = schema.showing
+    shown = judging.with_pairs(table.c.id == int(number), table.c.judge_id == judge.id)
+    row = connection.execute(shown).one_or_none()
+    return None if row is None else read_photo(connection, row.image)
 
 
 def _html(text: str, *, status: int = 200) -> Response:
