@@ -111,7 +111,7 @@ def _glob(pattern: str) -> list[str]:
             files, _ = fsspec.core.url_to_fs(pattern)
             names = [files.unstrip_protocol(name) for name in files.glob(pattern)]
         except Exception as error:
-            raise CorpusError(f"{pattern}: cannot be listed ({_said(error)})") from error
+            raise CorpusError(f"{pattern}: cannot be listed ({_reason_of(error)})") from error
     else:
         names = glob.glob(pattern)  # noqa: PTH207 - a pattern may be absolute; Path.glob refuses
     if not names:
@@ -154,7 +154,7 @@ class _Pieces(io.RawIOBase):
         except READ_ERRORS:
             raise
         except Exception as error:
-            raise OSError(f"{type(error).__name__}: {_said(error)}") from error
+            raise OSError(f"{type(error).__name__}: {_reason_of(error)}") from error
         buffer[: len(piece)] = piece
         return len(piece)
 
@@ -178,7 +178,7 @@ def _open_raw(location: str) -> IO[bytes]:
     except (SightwordsError, OSError):
         raise
     except Exception as error:  # each remote file system has errors of its own
-        raise OSError(f"{type(error).__name__}: {_said(error)}") from error
+        raise OSError(f"{type(error).__name__}: {_reason_of(error)}") from error
 
 
 def read_bytes(image: ImageRef) -> bytes:
@@ -225,7 +225,7 @@ def read_text(location: str, *, encoding: str = "utf-8", limit: int | None = Non
     except FileNotFoundError as error:
         raise CorpusError(f"{location}: no such file; {whence(location)}") from error
     except OSError as error:
-        raise CorpusError(f"{location}: cannot be read ({_said(error)}); check it") from error
+        raise CorpusError(f"{location}: cannot be read ({_reason_of(error)}); check it") from error
     return decoded(location, io.BufferedReader(io.BytesIO(data)), encoding).read()
 
 
@@ -244,9 +244,9 @@ def report_read_error(
     if isinstance(error, EOFError):
         problems.add(Kind.TRUNCATED_FILE, location, f"the file ends {after}, in mid-stream")
     elif isinstance(error, (zlib.error, gzip.BadGzipFile)):
-        problems.add(Kind.DAMAGED_FILE, location, f"{_said(error)} {after}")
+        problems.add(Kind.DAMAGED_FILE, location, f"{_reason_of(error)} {after}")
     else:
-        problems.add(Kind.UNREADABLE_FILE, location, f"{_said(error)} {after}")
+        problems.add(Kind.UNREADABLE_FILE, location, f"{_reason_of(error)} {after}")
 
 
 def _codec(location: str, stream: io.BufferedReader, encoding: str) -> str:
@@ -266,7 +266,7 @@ def _codec(location: str, stream: io.BufferedReader, encoding: str) -> str:
     return "utf-8-sig" if name == "utf-8" else name
 
 
-def _said(error: BaseException) -> str:
+def _reason_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -111,16 +111,16 @@ def hold_out(
     """
     captions: dict[str, str] = {}
     others: dict[str, tuple[str, ...]] = {}
-    for key, said in people.items():
-        if len(said) < 2:
+    for key, given in people.items():
+        if len(given) < 2:
             raise ScoreError(
-                f"image {key!r} has {len(said)} caption; the human baseline needs at least 2 per "
+                f"image {key!r} has {len(given)} caption; the human baseline needs at least 2 per "
                 "image, one to hold out and one to compare with"
             )
-        order = random.Random(f"{seed}:{key}").sample(range(len(said)), len(said))
-        held = order[turn % len(said)]
-        captions[key] = said[held]
-        others[key] = tuple(c for i, c in enumerate(said) if i != held)
+        order = random.Random(f"{seed}:{key}").sample(range(len(given)), len(given))
+        held = order[turn % len(given)]
+        captions[key] = given[held]
+        others[key] = tuple(c for i, c in enumerate(given) if i != held)
     return captions, _limit(others, references_per_image, seed=seed)
 
 
@@ -132,7 +132,7 @@ def usual_count(people: Mapping[str, Sequence[str]]) -> int:
     """
     if not people:
         raise ScoreError("no images with captions; give at least one")
-    counts = Counter(len(said) for said in people.values())
+    counts = Counter(len(given) for given in people.values())
     return min(counts, key=lambda count: (-counts[count], count))
 
 
@@ -140,7 +140,7 @@ def _limit(
     people: Mapping[str, Sequence[str]], count: int | None, *, seed: int
 ) -> dict[str, tuple[str, ...]]:
     if count is None:
-        return {key: tuple(said) for key, said in people.items()}
+        return {key: tuple(given) for key, given in people.items()}
     return choose_references(people, seed=seed, count=count)
 
 

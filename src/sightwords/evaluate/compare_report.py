@@ -113,10 +113,10 @@ def _page(comparison: ComparisonReport, grid: Grid, references: References) -> s
     names = (comparison.first.name, comparison.second.name)
     shown = [key for ids in directions for key in ids]
     images = find_images(references, shown) if isinstance(references, (str, Path)) else {}
-    said = load_references(references)
+    loaded = load_references(references)
     sections = {
         f"{name} better": [
-            _entry(comparison, key, metric, said[key], images.get(key)) for key in ids
+            _entry(comparison, key, metric, loaded[key], images.get(key)) for key in ids
         ]
         for name, ids in zip(names, directions, strict=True)
     }
@@ -210,11 +210,11 @@ def _card(names: tuple[str, str], entry: Entry) -> str:
             f"<dt>{escape(name)} <span class=score>{entry.scores[place]:.3f}</span></dt>"
             f"<dd{wins}>{caption}</dd>"
         )
-    said = "".join(f"<li>{escape(reference)}</li>" for reference in entry.references)
+    items = "".join(f"<li>{escape(reference)}</li>" for reference in entry.references)
     return (
         f"<article>\n<h3>{escape(entry.id)}</h3>\n{_picture(entry)}"
         f"<dl>{''.join(lines)}</dl>\n"
-        f"<details><summary>{len(entry.references)} references</summary><ul>{said}</ul></details>\n"
+        f"<details><summary>{len(entry.references)} references</summary><ul>{items}</ul></details>\n"
         "</article>"
     )
 

@@ -32,7 +32,7 @@ def read_references(source: str | Path) -> dict[str, tuple[str, ...]]:
     What the corpus reader could not use is counted and logged, with the first of it by name.
     """
     corpus = open_corpus(str(source))
-    said = {example.id: example.captions for example in corpus}
+    by_id = {example.id: example.captions for example in corpus}
     problems = corpus.problems
     if len(problems):
         log.warning(
@@ -41,10 +41,10 @@ def read_references(source: str | Path) -> dict[str, tuple[str, ...]]:
             len(problems),
             next(iter(problems)),
         )
-    if not said:
+    if not by_id:
         raise ScoreError(f"{source}: no captioned image in it; expected references")
-    ids = canonical_ids(said, where=str(source))
-    return {ids[key]: captions for key, captions in said.items()}
+    ids = canonical_ids(by_id, where=str(source))
+    return {ids[key]: captions for key, captions in by_id.items()}
 
 
 def find_images(source: str | Path, ids: Collection[str]) -> dict[str, ImageRef]:

@@ -106,18 +106,18 @@ def _read_jsonl(path: str | Path) -> WordScoreTable:
             raise ScoreError(
                 f"{where}: image {key!r} is already in the file; write one line per image"
             )
-        said = record.get("words")
-        if not isinstance(said, dict) or not all(_is_score(value) for value in said.values()):
+        found = record.get("words")
+        if not isinstance(found, dict) or not all(_is_score(value) for value in found.values()):
             raise ScoreError(
                 f"{where}: 'words' must be an object of scores, 0 or more, such as "
                 '{"dog": 0.9}; for other scales write NPZ'
             )
-        by_image[key] = said
-    words = sorted({word for said in by_image.values() for word in said})
+        by_image[key] = found
+    words = sorted({word for found in by_image.values() for word in found})
     column = {word: place for place, word in enumerate(words)}
     scores = np.zeros((len(by_image), len(words)))
-    for row, said in enumerate(by_image.values()):
-        for word, value in said.items():
+    for row, found in enumerate(by_image.values()):
+        for word, value in found.items():
             scores[row, column[word]] = value
     return _checked(list(by_image), words, scores, where=str(path))
 

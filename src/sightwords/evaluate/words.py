@@ -60,11 +60,11 @@ def evaluate_words(
     ('All', 1.0)
     """
     table = read_word_scores(scores) if isinstance(scores, (str, Path)) else scores
-    said = load_references(references)
-    ids, mark, notes = _images(table, said, subset=subset)
+    captions = load_references(references)
+    ids, mark, notes = _images(table, captions, subset=subset)
     tags = _parts_of_speech(vocabulary, table.words)
     words, pos = tuple(tags), tuple(tags.values())
-    truth = _truth([said[key] for key in ids], words)
+    truth = _truth([captions[key] for key in ids], words)
     selected = table.select(ids, words)
     judged = judge_words(selected, truth, words, pos)
     means = summarise(judged)
@@ -101,22 +101,22 @@ def _truth(captions: Sequence[Sequence[str]], words: Sequence[str]) -> CaptionCo
 
 
 def _images(
-    table: WordScoreTable, said: Mapping[str, Sequence[str]], *, subset: bool
+    table: WordScoreTable, captions: Mapping[str, Sequence[str]], *, subset: bool
 ) -> tuple[list[str], str, list[str]]:
     """The images to judge, the mark for the signature, and notes."""
-    shared = [key for key in table.ids if key in said]
-    without, unscored = len(table.ids) - len(shared), len(said) - len(shared)
+    shared = [key for key in table.ids if key in captions]
+    without, unscored = len(table.ids) - len(shared), len(captions) - len(shared)
     if not shared:
         raise ScoreError(
             f"no image has both scores and references (scores: {table.ids[0]!r}, ...; "
-            f"references: {next(iter(said), None)!r}, ...); check that the ids agree"
+            f"references: {next(iter(captions), None)!r}, ...); check that the ids agree"
         )
     if subset:
         note = (
             f"subset: {len(shared)} images judged; {without} scored images had no reference, "
             f"{unscored} images with references had no scores"
         )
-        return shared, f"|subset:{len(shared)}/{len(said)}", [note]
+        return shared, f"|subset:{len(shared)}/{len(captions)}", [note]
     if without or unscored:
         raise ScoreError(
             f"{without} scored images have no reference and {unscored} images with references "

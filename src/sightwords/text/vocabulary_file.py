@@ -67,14 +67,14 @@ def to_json(vocabulary: Vocabulary) -> str:
 
 def _language(vocabulary: Vocabulary) -> str:
     """What differs from lower-case English, one key per line."""
-    said: dict[str, object] = {}
+    keys: dict[str, object] = {}
     if vocabulary.closed_class != CLOSED_CLASS:
-        said["closed_class"] = vocabulary.closed_class
+        keys["closed_class"] = vocabulary.closed_class
     if vocabulary.written:
-        said["written"] = dict(sorted(vocabulary.written.items()))
+        keys["written"] = dict(sorted(vocabulary.written.items()))
     return "".join(
         f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)},\n"
-        for key, value in said.items()
+        for key, value in keys.items()
     )
 
 

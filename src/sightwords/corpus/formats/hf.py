@@ -56,9 +56,9 @@ def _open(source: str, split: str | None) -> Iterator[tuple[str, Any]]:
     except (SightwordsError, GeneratorExit):
         raise
     except Exception as error:  # the library raises whatever its back ends raise
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CorpusError(
-            f"{source}: the datasets library cannot open it ({said}); check the name, the split "
+            f"{source}: the datasets library cannot open it ({reason}); check the name, the split "
             "and the network"
         ) from error
 
