@@ -214,7 +214,8 @@ def _card(names: tuple[str, str], entry: Entry) -> str:
     return (
         f"<article>\n<h3>{escape(entry.id)}</h3>\n{_picture(entry)}"
         f"<dl>{''.join(lines)}</dl>\n"
-        f"<details><summary>{len(entry.references)} references</summary><ul>{items}</ul></details>\n"
+        f"<details><summary>{len(entry.references)} references</summary>"
+        f"<ul>{items}</ul></details>\n"
         "</article>"
     )
 
