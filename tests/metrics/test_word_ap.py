@@ -67,13 +67,42 @@ def test_full_human_recall_is_reached_exactly() -> None:
     assert table.phr[0] == 1.0
 
 
-def test_a_word_no_caption_repeats_has_no_phr_but_an_ap() -> None:
-    table = judge([0.9, 0.1], [1, 0])
-    assert math.isnan(table.phr[0])
-    assert table.human_recall[0] == 0.0
-    assert table.ap[0] == pytest.approx(0.8)  # one caption in five judges the image wrong
-    assert summarise(table)[-1].words_with_phr == 0
-    assert math.isnan(summarise(table)[-1].phr)
+def test_a_word_that_no_caption_repeats_counts_as_in_the_authors_code() -> None:
+    # Human recall is 0, which the first rank reaches whatever it holds.
+    right, wrong = judge([0.9, 0.1], [1, 0]), judge([0.1, 0.9], [1, 0])
+    assert right.human_recall[0] == right.human_precision[0] == 0.0
+    assert right.phr[0] == pytest.approx(0.8)  # one caption in five judges the image wrong
+    assert wrong.phr[0] == 0.0
+    means = summarise(right)[-1]
+    assert (means.words_with_phr, means.human_agreement) == (1, 0.0)
+
+
+def authors_phr(scores: np.ndarray, counts: np.ndarray, captions: int) -> tuple[float, float]:
+    """PHR and human precision of one word, written after the definition, rank by rank."""
+    order = np.argsort(-scores)
+    true = false = 0.0
+    share = np.bincount(counts, minlength=captions + 1) / len(counts)
+    repeated = sum(i * (i - 1) * share[i] for i in range(captions + 1)) / captions
+    said = sum(i * share[i] * (captions - 1) for i in range(captions + 1)) / captions
+    human_precision = repeated / (repeated + share[1] / captions)
+    for image in order:
+        c = counts[image]
+        true += c * (1 - 1 / captions)
+        false += 1.0 if c == 0 else (1 / captions if c == 1 else 0.0)
+        if true / (said * len(counts)) >= repeated / said - 1e-12:
+            return true / (true + false), human_precision
+    raise AssertionError("recall 1 reaches every human recall")
+
+
+def test_phr_equals_a_second_implementation() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        counts = rng.choice(6, 30, p=[0.6, 0.2, 0.1, 0.05, 0.03, 0.02])
+        counts[0] = max(1, counts[0])
+        scores = rng.permutation(30) / 30
+        table = judge(scores.tolist(), counts.tolist())
+        found = table.phr[0], table.human_precision[0]
+        assert found == pytest.approx(authors_phr(scores, counts, 5))
 
 
 def test_a_word_without_positives_is_undefined_and_left_out_of_means() -> None:

@@ -143,7 +143,8 @@ def word_grid(report: WordReport) -> Grid:
         title="Average precision (weighted as by the authors) and precision at human recall, %",
         notes=(
             f"AP with any caption as a positive (section 6.2): {plain}",
-            "PHR is over words that some caption of an image repeats (human recall above 0)",
+            "PHR is over all words with a positive image, as in the authors' code; a word that no "
+            "caption of an image repeats has human recall 0",
             *report.notes,
         ),
     )

@@ -14,7 +14,8 @@ exactly the base rate, which is the Chance row.
 
 Precision at Human Recall takes people's own recall of the word (how often another caption of the
 image repeats it) and reads the detector's precision, without envelope, at the first rank that
-reaches it. It exists for words whose human recall is above 0.
+reaches it. As in the authors' code, a word that no caption repeats counts, too: its human recall
+and human precision are 0, and the first rank reaches it.
 """
 
 from __future__ import annotations
@@ -167,11 +168,14 @@ def _average_precision(true: FloatArray, false: FloatArray, is_end: BoolArray) -
 def _precision_at(
     wanted: FloatArray, true: FloatArray, false: FloatArray, is_end: BoolArray
 ) -> FloatArray:
-    """(V,) precision at the first rank with at least the wanted true positives, if any wanted."""
+    """(V,) precision at the first rank with at least the wanted true positives.
+
+    NaN for a word without positives, of which nobody has a recall.
+    """
     rank = np.argmax(is_end & (true >= wanted[:, None]), axis=1)[:, None]
     hits = np.take_along_axis(true, rank, axis=1)[:, 0]
     misses = np.take_along_axis(false, rank, axis=1)[:, 0]
-    return np.where(wanted > 0, _ratio(hits, hits + misses), np.nan)
+    return np.where(true[:, -1] > 0, _ratio(hits, hits + misses), np.nan)
 
 
 def _base_rate(true: FloatArray, false: FloatArray) -> FloatArray:

@@ -59,7 +59,7 @@ class WordTable:
     chance_plain: FloatArray
     """(V,) `ap_plain` of a constant score: the share of positives."""
     phr: FloatArray
-    """(V,) Precision at Human Recall; NaN where human recall is 0 or undefined."""
+    """(V,) Precision at Human Recall; NaN without positives."""
     human_precision: FloatArray
     """(V,) NaN without positives."""
     human_recall: FloatArray
@@ -76,7 +76,7 @@ class WordMeans:
     words_with_ap: int
     """Words with a positive image, over which `ap` and `chance` are means."""
     words_with_phr: int
-    """Words of human recall above 0, over which `phr` and `human_agreement` are means."""
+    """Words with a positive image, over which `phr` and `human_agreement` are means."""
     ap: float
     ap_plain: float
     chance: float
