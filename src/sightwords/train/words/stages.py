@@ -127,7 +127,8 @@ def _refuse_shared(some: Iterable[str], others: Iterable[str], where: str) -> No
 
 def network_stage(job: Work, wanted: Network) -> Figures:
     """Train one detector, taught by others or by captions alone; writes weights.safetensors."""
-    from sightwords.train.words.run import WEIGHTS_NAME, fit_detector, save_weights
+    from sightwords.train.weights import save_weights
+    from sightwords.train.words.run import WEIGHTS_NAME, fit_detector
     from sightwords.train.words.training import CHECKPOINT_NAME
 
     recipe, config = job.recipe, job.recipe.config
