@@ -1,13 +1,13 @@
 """Does "precision .8" mean .8? Fit a calibration on held-out scores, measure it on other images.
 
-    python benchmarks/calibration.py DETECTOR --fit runs/held-out/scores.npz \
+    python benchmarks/calibration.py --fit runs/held-out/scores.npz \
         --fit-captions coco-train.jsonl.gz --test runs/words-test/scores.npz \
-        --test-captions coco-test-00.tar --plot reliability.png --save
+        --test-captions coco-test-00.tar --plot reliability.png
 
 `benchmarks/describe.py` writes the scores. Over all pairs of image and word at or above the word's
 threshold for p (closed-class words, topped-up words and words more common than p left out), the
 share of pairs that are right should be p. Images with fewer than five captions are left out: in
-them right words look wrong. `--save` writes the first method's calibration into DETECTOR.
+them right words look wrong. `sightwords train calibration` writes one into a detector.
 
 A second table judges the content words that are put out for the first method at tau = .5: by
 precision alone as in the paper, with the lowest probability that `choose_words` asks for, and, for
@@ -64,8 +64,6 @@ def main() -> None:
     }
     print(grid(measured).markdown() + "\n")
     first = fitted[args.methods[0]]
-    if args.save:
-        first.save(args.detector)
     print(choices(first, test).markdown())
     if args.plot:
         plot(measured, args.plot)
@@ -152,7 +150,6 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("detector", type=Path, help="where --save writes calibration.json")
     parser.add_argument("--fit", type=Path, required=True, help="scores.npz of held-out images")
     parser.add_argument("--fit-captions", nargs="+", required=True)
     parser.add_argument(
@@ -161,7 +158,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--test-captions", nargs="+", required=True)
     parser.add_argument("--methods", nargs="+", default=["shrunk", "paper"])
     parser.add_argument("--plot", type=Path, help="a picture file")
-    parser.add_argument("--save", action="store_true")
     return parser.parse_args()
 
 

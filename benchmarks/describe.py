@@ -3,10 +3,9 @@
     python benchmarks/describe.py DETECTOR coco-val-*.tar --out runs/val
     python benchmarks/describe.py DETECTOR 'coco-train-*.tar' --held-out 4000 --out runs/held-out
 
-Writes `scores.npz` (ids, words, scores (N, V): what `sightwords evaluate words`, the calibration
-and `benchmarks/lists.py` read) and `features.npz` (`train.dmsm.image_features`). `--held-out N`
-takes
-only the N images that training leaves for calibration.
+Writes `scores.npz` (ids, words, scores (N, V): what `sightwords evaluate words` and
+`benchmarks/calibration.py` read) and `features.npz` (`train.dmsm.image_features`).
+`--held-out N` takes only the N images that training leaves for calibration.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
 """Train the DMSM (section 5.1) in one or more forms and print what each retrieves.
 
-    python benchmarks/dmsm.py default paper --features runs/features.npz \
-        --train 'coco-train-*.tar' 'flickr8k-train-*.tar' --val 'coco-val-*.tar' \
-        --device cuda --out runs/dmsm
-    python benchmarks/dmsm.py default default:objective=nce default:gamma=30,epochs=20 \
-        --weights weights.safetensors --vocabulary vocabulary.json ... --device cuda
+    python benchmarks/dmsm.py default paper --features learned-features.npz rerank-features.npz \
+        --train 'coco-train-*.tar' 'flickr8k-train-*.tar' --val 'coco-val-*.tar' --device cuda
+    python benchmarks/dmsm.py default default:objective=nce default:gamma=30,epochs=20 ...
 
-A form is a preset of `sightwords.config`, or one with settings changed after a colon. Features come
-from `--features`, files of `sightwords.train.dmsm.image_features`, or are computed from the
-detector's
-weights and the images of the shards (and of `--others`), and with `--keep-features` written to
-`--out`/features.npz; without a form nothing else is done. Retrieval is judged on the
-first 1,000 images of coco-val's half 0 (by id hash). Writes `--out`/NAME.safetensors (float16) for
-each form, NAME being the form with its signs replaced; `benchmarks/retrieval.py` and
-`sightwords.train.dmsm.export` take it from there. With `--lists` (files of `benchmarks/lists.py`
-for training images) `list_sentences` may be set; with `--val-lists` each form is judged on lists
-too: the mean correlation of its cosines with CIDEr within a list, and the CIDEr of the sentence it
-likes best beside that of all sentences (chance) and of the best (oracle).
+A form is a preset of `sightwords.config`, or one with settings changed after a colon. Features are
+those that the stage `features` of `sightwords train all` leaves in its work folder. Retrieval is
+judged on the first 1,000 images of coco-val's half 0 (by id hash). With `--lists` (`lists.npz` of
+the stage `grounded`) `list_sentences` may be set; with `--val-lists` (of the stage `lists`) each
+form is judged on lists too: the mean correlation of its cosines with CIDEr within a list, and the
+CIDEr of the sentence it likes best beside that of all sentences (chance) and of the best (oracle).
+Models to keep are made by `sightwords train dmsm`.
 """
 
 from __future__ import annotations
@@ -36,18 +30,14 @@ from sightwords.corpus.splits import half_by_hash
 from sightwords.metrics.retrieval import HEADER
 from sightwords.runtime import available_cores
 from sightwords.settings import from_mapping
-from sightwords.text.vocabulary_file import load_vocabulary
-from sightwords.train.data.image_table import INDEX_NAME, ImageTable, build_table, open_table
 from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
-from sightwords.train.dmsm.export import save_dmsm
-from sightwords.train.dmsm.image_features import ImageFeatures, describe_images, merged
+from sightwords.train.dmsm.image_features import ImageFeatures, merged
 from sightwords.train.dmsm.network import DmsmNetwork
 from sightwords.train.dmsm.training import train_dmsm
 from sightwords.train.dmsm.vectors import evaluate_network, list_agreement
 from sightwords.train.fit import StepReport
 from sightwords.train.rerank.list_metrics import measure, references_of
 from sightwords.train.rerank.lists import Lists, joined
-from sightwords.train.words.run import load_weights, new_network
 from sightwords.types import FloatArray
 
 Captions = Mapping[str, Sequence[str]]
@@ -55,20 +45,14 @@ Captions = Mapping[str, Sequence[str]]
 
 def main() -> None:
     args = _arguments()
-    args.out.mkdir(parents=True, exist_ok=True)
     train, val = captions_of(args.train), captions_of(args.val, half=0)
-    features = (
-        merged([ImageFeatures.load(path) for path in args.features])
-        if args.features
-        else computed(args)
-    )
+    features = merged([ImageFeatures.load(path) for path in args.features])
     train_forms(
         args.forms,
         features,
         train,
         val,
         device=args.device,
-        out=args.out,
         lists=joined([Lists.load(path) for path in args.lists]) if args.lists else None,
         val_lists=joined([Lists.load(p) for p in args.val_lists]) if args.val_lists else None,
     )
@@ -81,11 +65,10 @@ def train_forms(
     val: Captions,
     *,
     device: str,
-    out: Path | None = None,
     lists: Lists | None = None,
     val_lists: Lists | None = None,
 ) -> dict[str, DmsmNetwork]:
-    """Train each form, print its row, save its weights."""
+    """Train each form and print its row."""
     seen, unseen = among(features, train), among(features, val)
     lists, poor = measured(lists, seen, train)
     val_lists, worth = measured(val_lists, unseen, val)
@@ -103,8 +86,6 @@ def train_forms(
         print(found.markdown(form), f"gamma {network.gamma_value:.1f}, {seconds:.0f} s", flush=True)
         if val_lists is not None and worth is not None:
             print("  ", list_agreement(network, unseen, val_lists, worth), flush=True)
-        if out is not None:
-            save_dmsm(network, out / f"{re.sub(r'[^0-9A-Za-z.]+', '-', form)}.safetensors")
         trained[form] = network
     return trained
 
@@ -127,33 +108,6 @@ def among(features: ImageFeatures, captions: Captions) -> ImageFeatures:
     """The features of images that have captions here, in the order of the features."""
     known = {canonical_id(name) for name in captions}
     return features.select([name for name in features.ids if canonical_id(name) in known])
-
-
-def computed(args: argparse.Namespace) -> ImageFeatures:
-    """Features of all images of both corpora by the detector's weights."""
-    started = time.perf_counter()
-    table = table_of([*args.train, *args.val, *args.others], args.cache, side_px=args.size_px)
-    first = {name: row for row, name in reversed(list(enumerate(table.ids)))}
-    if len(first) < len(table):
-        table = table.select(sorted(first.values()))
-    print(f"{len(table)} images, {time.perf_counter() - started:.0f} s", flush=True)
-    vocabulary = load_vocabulary(args.vocabulary)
-    network = new_network(
-        PRESETS["default"].words, len(vocabulary), weights=None, size_px=args.size_px
-    )
-    load_weights(network, args.weights)
-    found = describe_images(network, table, device=args.device, mirrored=args.mirrored).features
-    print(f"features of {len(found)} images, {time.perf_counter() - started:.0f} s", flush=True)
-    if args.keep_features:
-        found.save(args.out / "features.npz")
-    return found
-
-
-def table_of(sources: Sequence[str], cache: Path, *, side_px: int) -> ImageTable:
-    """The decoded images, at the size that the network takes: resized as photographs are served."""
-    if (cache / INDEX_NAME).exists():
-        return open_table(cache)
-    return build_table(open_corpus(sources), cache, side_px=side_px)
 
 
 def measured(
@@ -180,25 +134,14 @@ def _say(report: StepReport) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("forms", nargs="*")
+    parser.add_argument("forms", nargs="+")
     parser.add_argument("--train", nargs="+", required=True, help="captioned images")
     parser.add_argument("--val", nargs="+", required=True, help="captioned images")
-    parser.add_argument("--others", nargs="*", default=[], help="features of these too")
-    parser.add_argument("--features", nargs="+", type=Path, help="instead of computing them")
-    parser.add_argument("--weights", type=Path, help="of the detector, safetensors")
-    parser.add_argument("--vocabulary", type=Path, help="of the detector")
-    parser.add_argument("--size-px", type=int, default=224)
-    parser.add_argument("--mirrored", action="store_true", help="features of mirrored images too")
-    parser.add_argument("--keep-features", action="store_true")
-    parser.add_argument("--cache", type=Path, default=Path("runs/dmsm-table"))
+    parser.add_argument("--features", nargs="+", type=Path, required=True)
     parser.add_argument("--lists", nargs="+", type=Path, help="of training images")
     parser.add_argument("--val-lists", nargs="+", type=Path)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, default=Path("runs/dmsm"))
-    args = parser.parse_args()
-    if not args.features and not (args.weights and args.vocabulary):
-        parser.error("give --features, or --weights and --vocabulary")
-    return args
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -3,19 +3,16 @@
     python benchmarks/retrieval.py DMSM --detector DETECTOR --images flickr8k-test-00.tar
     python benchmarks/retrieval.py DMSM --features features.npz --images coco-test-00.tar
     python benchmarks/retrieval.py DMSM --sentences list.txt
-    python benchmarks/retrieval.py runs/dmsm/default.safetensors --export my-dmsm ...
 
-DMSM is a directory, or the weights of `benchmarks/dmsm.py`, which are exported first (to
-`--export`). Among the first 1,000 images of each source and their first five captions; features
-are computed by the detector (default: the one inside the package), or read. `--sentences` times
-one image's list, a sentence a line, on one thread.
+DMSM is a directory. Among the first 1,000 images of each source and their first five captions;
+features are computed by the detector (default: the one inside the package), or read. `--sentences`
+times one image's list, a sentence a line, on one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -36,29 +33,15 @@ from sightwords.words.detector import Detector
 
 def main() -> None:
     args = _arguments()
-    with tempfile.TemporaryDirectory() as folder:
-        dmsm = Dmsm.load(exported(args.dmsm, args.export or Path(folder)), threads=1)
-        if args.sentences:
-            print(json.dumps(speed(dmsm, args.sentences)))
-        if args.images:
-            print(HEADER)
-        for source in args.images:
-            examples = list(islice(open_corpus([source]), args.limit))
-            features = features_of(args, examples)
-            print(judged(dmsm, features, examples).markdown(Path(source).name), flush=True)
-
-
-def exported(path: Path, folder: Path) -> Path:
-    """The directory itself, or one made from weights."""
-    if path.is_dir():
-        return path
-    from sightwords.train.dmsm.export import export_dmsm, load_dmsm
-
-    export = export_dmsm(load_dmsm(path), folder)
-    print(
-        f"{export.bytes / 1e6:.2f} MB, cosines differ by at most {export.difference:.4f} from torch"
-    )
-    return export.directory
+    dmsm = Dmsm.load(args.dmsm, threads=1)
+    if args.sentences:
+        print(json.dumps(speed(dmsm, args.sentences)))
+    if args.images:
+        print(HEADER)
+    for source in args.images:
+        examples = list(islice(open_corpus([source]), args.limit))
+        features = features_of(args, examples)
+        print(judged(dmsm, features, examples).markdown(Path(source).name), flush=True)
 
 
 def features_of(args: argparse.Namespace, examples: Sequence[Example]) -> ImageFeatures:
@@ -106,7 +89,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--features", type=Path)
     parser.add_argument("--sentences", type=Path)
     parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--export", type=Path, help="keep the directory made from weights here")
     return parser.parse_args()
 
 

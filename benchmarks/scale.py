@@ -210,7 +210,6 @@ def gpu(args: argparse.Namespace) -> None:
     """Seconds of the detector stage: the network over tables in memory, and with decoding."""
     import torch
 
-    from features import decode  # type: ignore[import-not-found]
     from sightwords.config import PRESETS
     from sightwords.text.vocabulary_file import load_vocabulary
     from sightwords.train.data.image_table import open_table
@@ -250,6 +249,16 @@ def gpu(args: argparse.Namespace) -> None:
             flush=True,
         )
     pool.shutdown(cancel_futures=True)
+
+
+def decode(shard: str, scratch: Path, side_px: int) -> Path:
+    """Decode one shard into a table of its own; its folder."""
+    from sightwords.corpus import open_corpus
+    from sightwords.train.data.image_table import build_table
+
+    folder = scratch / Path(shard).stem
+    build_table(open_corpus([shard], need_captions=False), folder, side_px=side_px, workers=1)
+    return folder
 
 
 def thinned(samples: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:

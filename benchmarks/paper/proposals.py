@@ -10,8 +10,8 @@
         --proposals runs/boxes.jsonl --boxes coco-test-boxes.json.gz
 
 `search` uses OpenCV (extra `proposals`), one process a core. `score` writes `scores.npz`, which
-`sightwords evaluate words` and `words_table.py` judge, and `top-words.npz`, which `lists.py` makes
-sentences from. `quality` says how many of the things people boxed a proposal meets by half
+`sightwords evaluate words` and `words_table.py` judge, and `top-words.npz`, the likeliest
+words of each image. `quality` says how many of the things people boxed a proposal meets by half
 (intersection over union), by number of proposals: people's boxes judge the proposals here, and
 train nothing.
 """

@@ -212,8 +212,8 @@ class Lists:
         stored = _stored(path)
         if "format" not in stored or int(stored["format"]) != FORMAT:
             raise InputError(
-                f"{path}: not M-best lists of format {FORMAT}; make them with benchmarks/lists.py "
-                "or sightwords.train.rerank.lists.make_lists"
+                f"{path}: not M-best lists of format {FORMAT}; make them again with "
+                "sightwords.train.rerank.make_lists"
             )
         offsets = starts_of(stored["counts"])
         return cls(

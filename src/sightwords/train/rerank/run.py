@@ -96,8 +96,28 @@ def train_rerank(
     progress: Say = silent,
 ) -> tuple[Ranker, Confidence]:
     """Tune, judge, and write `weights.json` and `confidence.json`."""
-    detector = Detector.load(models.detector, threads=threads)
     images = ((e, e.image) for e in _tunable(examples) if e.image is not None)
+    whole = tuning_of_images(
+        images, models, config, threads=threads, processes=processes, progress=progress
+    )
+    ranker = tuned_weights(whole, config.mert, progress=progress)
+    ranker.save(out)
+    confidence = fitted_confidence(whole, ranker, models, config, threads=threads)
+    confidence.save(out)
+    return ranker, confidence
+
+
+def tuning_of_images(
+    images: Iterable[tuple[Example, object]],
+    models: Models,
+    config: Config,
+    *,
+    threads: int | None = None,
+    processes: int = 1,
+    progress: Say = silent,
+) -> Tuning:
+    """From images, each with its example, to all that MERT asks about their lists."""
+    detector = Detector.load(models.detector, threads=threads)
     seen = _looked_at(images, detector, progress)
     lists = tuning_lists(
         seen.names,
@@ -109,7 +129,7 @@ def train_rerank(
         processes=processes,
         progress=progress,
     )
-    whole = tuning_of(
+    return tuning_of(
         lists,
         seen.captions,
         seen.features,
@@ -119,11 +139,6 @@ def train_rerank(
         processes=processes,
         progress=progress,
     )
-    ranker = tuned_weights(whole, config.mert, progress=progress)
-    ranker.save(out)
-    confidence = fitted_confidence(whole, ranker, models, config, threads=threads)
-    confidence.save(out)
-    return ranker, confidence
 
 
 def tuning_lists(
@@ -180,7 +195,7 @@ def tuning_of(
     progress: Say = silent,
 ) -> Tuning:
     """All that MERT asks about these lists; without captions, metrics of 0."""
-    if captions:
+    if any(captions.values()):
         metrics = measure(
             lists,
             references_of(lists, captions),
@@ -250,11 +265,8 @@ def fitted_confidence(
 def tuning_of_nothing(
     models: Models, config: Config, *, threads: int | None = None, seed: int = 0
 ) -> Tuning:
-    """Lists of images that show nothing, for `fit_confidence`."""
-    detector = Detector.load(models.detector, threads=threads)
-    seen = _looked_at(_nothing(BAD_IMAGES, seed=seed), detector, silent)
-    lists = tuning_lists(seen.names, seen.image_probs, detector, models.language, config)
-    return tuning_of(lists, {}, seen.features, models, config.mert, threads=threads)
+    """Lists of blank and noise images, for `fit_confidence`."""
+    return tuning_of_images(_nothing(BAD_IMAGES, seed=seed), models, config, threads=threads)
 
 
 def images_of_nothing(count: int, *, seed: int = 0) -> Iterator[Image.Image]:
