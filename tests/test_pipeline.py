@@ -40,7 +40,7 @@ def test_caption_names_a_bad_image_and_goes_on(
     (folder / "broken.jpg").write_bytes(b"not an image")
     Image.new("RGB", (8, 8), "red").save(folder / "red.png")
     bad, good = str(folder / "broken.jpg"), str(folder / "red.png")
-    code = main(["caption", bad, good, "--bundle", str(tiny_bundle), "--threads", "1"])
+    code = main(["caption", bad, good, "--bundle", str(tiny_bundle), "--set", "threads=1"])
     out, err = capsys.readouterr()
     assert code == 1
     assert out.startswith(f"{good}: ")

@@ -253,7 +253,7 @@ def test_what_is_fetched_is_bounded(
     names = [*(f"{server}{path}" for path in paths), local, "memory://a.png"]
     (tmp_path / "list.txt").write_text("\n".join(names))
     out = tmp_path / "c.jsonl"
-    options = ("--allow-urls", "--max-seconds", "1.5")
+    options = ("--allow-urls", "--set", "max_seconds=1.5")
     errors = _batch(tmp_path / "list.txt", out, tiny_bundle, *options)
     assert list(errors) == names[1:]
     assert "0 MB" in errors[names[1]]

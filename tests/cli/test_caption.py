@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _run(bundle: Path, *arguments: object) -> int:
-    return main(["caption", *map(str, arguments), "--bundle", str(bundle), "--threads", "1"])
+    return main(["caption", *map(str, arguments), "--bundle", str(bundle), "--set", "threads=1"])
 
 
 def test_one_line_a_photograph(
@@ -149,7 +149,7 @@ def test_bad_photographs_are_named_and_the_others_go_on(
 
 @pytest.mark.parametrize(
     "options",
-    [["--min-precision", "1.5"], ["--min-precision", "x"], ["--threads", "0"], ["--n-best", "0"]],
+    [["--min-precision", "1.5"], ["--min-precision", "x"], ["--n-best", "x"], ["--n-best", "0"]],
 )
 def test_bad_options_are_usage_errors(folder: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:

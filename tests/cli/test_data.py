@@ -63,7 +63,7 @@ def test_inspect_json_and_a_full_list_of_problems(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = tmp_path / "bad.jsonl"
-    assert main(["data", "inspect", str(manifest), "--json", "--problems", str(listed)]) == 0
+    assert main(["data", "inspect", str(manifest), "--json", "--set", f"problems={listed}"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["images"], report["captions"], report["vocabulary"]) == (3, 4, 8)
     assert report["sources"][0]["format"] == "manifest"
@@ -77,7 +77,7 @@ def test_inspect_json_and_a_full_list_of_problems(
 def test_strict_ends_at_the_first_problem(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["data", "inspect", str(manifest), "--strict"]) == 1
+    assert main(["data", "inspect", str(manifest), "--set", "strict=true"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("sightwords: error: ")
@@ -87,7 +87,7 @@ def test_strict_ends_at_the_first_problem(
 def test_unchecked_images_are_not_opened(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["data", "inspect", str(manifest), "--no-check-images"]) == 0
+    assert main(["data", "inspect", str(manifest), "--set", "check_images=false"]) == 0
     assert "unreadable-image" not in capsys.readouterr().out
 
 
@@ -150,7 +150,8 @@ def test_convert_keeps_bytes_by_default(
     (tmp_path / "b.png").rename(tmp_path / "b.dat")  # endings come from the bytes
     manifest.write_text(manifest.read_text().replace("b.png", "b.dat"), encoding="utf-8")
     assert (
-        main(["data", "convert", str(manifest), "--out", str(tmp_path / "o"), "--name", "x"]) == 0
+        main(["data", "convert", str(manifest), "--out", str(tmp_path / "o"), "--set", "name=x"])
+        == 0
     )
     with tarfile.open(tmp_path / "o" / "x-00000.tar") as tar:
         file = tar.extractfile("b.png")
@@ -226,7 +227,7 @@ def test_real_files(
     name: str, examples: int, captions: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(REAL or "") / name
-    assert main(["data", "inspect", str(path), "--json", "--no-check-images"]) == 0
+    assert main(["data", "inspect", str(path), "--json", "--set", "check_images=false"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["examples"], report["captions"]) == (examples, captions)
     assert report["problems"] == {}

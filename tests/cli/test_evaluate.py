@@ -19,7 +19,7 @@ REFERENCES = {
     "2": ["two cats are sitting", "cats", "two cats on a bed"],
     "3": ["a red bus on a street", "a big red bus", "the bus is red"],
 }
-METRICS = "--metrics=bleu,rouge_l,cider"
+METRICS = "--set=metrics=bleu,rouge_l,cider"
 
 
 def call(*argv: str | Path) -> int:
@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_written_is_named(files: Path) -> None:
 
 def test_notes_are_said_once(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("few.json").write_text(Path("mine.json").read_text().replace('"image_id": 3', '"id": 9'))
-    call("captions", "few.json", "--references", "refs.jsonl", METRICS, "--subset")
+    call("captions", "few.json", "--references", "refs.jsonl", METRICS, "--set", "subset=true")
     printed = capsys.readouterr()
     assert (printed.out + printed.err).count("subset: 2 images scored") == 1
 
@@ -99,10 +99,10 @@ def test_compare(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rows_travel_into_the_tables(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = ("--references", "refs.jsonl", METRICS, "--rows", "kept")
-    call("captions", "mine.json", *base, "--save-row", "coco:sightwords")
-    call("baseline", "human", *base, "--save-row", "systems:Human")
-    call("baseline", "shuffled-human", *base, "--save-row", "systems:Shuffled Human")
+    base = ("--references", "refs.jsonl", METRICS, "--set", "rows=kept")
+    call("captions", "mine.json", *base, "--set", "save_row=coco:sightwords")
+    call("baseline", "human", *base, "--set", "save_row=systems:Human")
+    call("baseline", "shuffled-human", *base, "--set", "save_row=systems:Shuffled Human")
     capsys.readouterr()
     assert call("tables", "kept", "--out", "tables.md") == 0
     printed = capsys.readouterr().out
@@ -117,13 +117,13 @@ def test_rows_travel_into_the_tables(files: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("row", ["words:mine", "nope:mine", "coco"])
 def test_a_row_that_cannot_be_kept_is_refused_before_scoring(files: Path, row: str) -> None:
     with pytest.raises((SystemExit, SightwordsError)):
-        call("captions", "nowhere.json", "--references", "nowhere", "--save-row", row)
+        call("captions", "nowhere.json", "--references", "nowhere", "--set", f"save_row={row}")
 
 
 def test_baselines(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call("baseline", "human", "--references", "refs.jsonl", METRICS, "--choices", "2")
+    call("baseline", "human", "--references", "refs.jsonl", METRICS, "--set", "choices=2")
     assert "|baseline:human|choices:2|seed:0" in capsys.readouterr().out
-    drawn = ("--references-per-image", "2", "--seed", "7")
+    drawn = ("--set", "references_per_image=2", "--set", "seed=7")
     call("baseline", "shuffled-human", "--references", "refs.jsonl", METRICS, *drawn)
     printed = capsys.readouterr().out
     assert "|refs:2|" in printed
@@ -132,7 +132,16 @@ def test_baselines(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_words(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    options = ("--out", "out", "--plot", "dog,red", "--save-row", "words:mine", "--rows", "kept")
+    options = (
+        "--out",
+        "out",
+        "--set",
+        "plot=dog,red",
+        "--set",
+        "save_row=words:mine",
+        "--set",
+        "rows=kept",
+    )
     assert call("words", "words.jsonl", "--references", "refs.jsonl", *options) == 0
     assert "Human Agreement" in capsys.readouterr().out
     assert (files / "out" / "precision_recall.png").stat().st_size > 1000
@@ -142,7 +151,7 @@ def test_words(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_plot_needs_a_folder(files: Path) -> None:
     with pytest.raises(SystemExit) as caught:
-        call("words", "words.jsonl", "--references", "refs.jsonl", "--plot", "dog")
+        call("words", "words.jsonl", "--references", "refs.jsonl", "--set", "plot=dog")
     assert caught.value.code == 2
 
 
@@ -161,9 +170,9 @@ def test_server(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["captions"],
         ["captions", "mine.json"],
         ["baseline", "midge", "--references", "refs.jsonl"],
-        ["baseline", "human", "--references", "refs.jsonl", "--references-per-image", "0"],
-        ["captions", "mine.json", "--references", "refs.jsonl", "--seed", "-1"],
-        ["captions", "mine.json", "--references", "refs.jsonl", "--seed", "x"],
+        ["baseline", "human", "--references", "refs.jsonl", "--set", "references_per_image=-1"],
+        ["captions", "mine.json", "--references", "refs.jsonl", "--set", "seed=-1"],
+        ["captions", "mine.json", "--references", "refs.jsonl", "--set", "seed=x"],
         [],
     ],
 )

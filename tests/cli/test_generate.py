@@ -50,21 +50,21 @@ def _run(*arguments: object) -> int:
 
 def test_sentences_by_hand(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Both words: -.5 + log p each, the end -1: -2 for probability 1, in the order of their ids.
-    assert _run("--words", "grass dog", "--model", model, "--n-best", 3) == 0
+    assert _run("--words", "grass dog", "--language", model, "--n-best", 3) == 0
     assert capsys.readouterr().out == "  -2.000  dog grass\n  -2.000  grass dog\n" + (
         "  -3.000  a dog grass\n"
     )
 
 
 def test_probabilities_count(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _run("--words", "dog:0.5,Grass:0.25", "--model", model, "--n-best", 1)
+    _run("--words", "dog:0.5,Grass:0.25", "--language", model, "--n-best", 1)
     score, *sentence = capsys.readouterr().out.split()
     assert sentence == ["dog", "grass"]
     assert float(score) == pytest.approx(-2 + np.log(0.5) + np.log(0.25), abs=1e-3)
 
 
 def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _run("--words", "dog", "--model", model, "--n-best", 1, "--json")
+    _run("--words", "dog", "--language", model, "--n-best", 1, "--json")
     assert json.loads(capsys.readouterr().out) == {
         "sentences": [{"sentence": "dog", "log_prob": -1.5, "mentioned": ["dog"]}],
         "coverage": 1,
@@ -73,8 +73,18 @@ def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_require_and_forbid(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--words", "dog", "--model", model, "--require", "on", "--require", "Runs"]
-    _run(*arguments, "--forbid", "a", "--forbid", "zebra", "--min-length", 4, "--no-repeats")
+    arguments = ["--words", "dog", "--language", model, "--require", "on", "--require", "Runs"]
+    _run(
+        *arguments,
+        "--forbid",
+        "a",
+        "--forbid",
+        "zebra",
+        "--set",
+        "min_length=4",
+        "--set",
+        "repeats=false",
+    )
     for line in capsys.readouterr().out.splitlines():
         words = line.split()[1:]
         assert {"on", "runs"} <= set(words)
@@ -86,7 +96,7 @@ def test_require_and_forbid(model: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_misspelt_forbidden_word_is_named(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--words", "dog", "--model", model, "--forbid", "gras", "--forbid", "zebra,a"]
+    arguments = ["--words", "dog", "--language", model, "--forbid", "gras", "--forbid", "zebra,a"]
     assert _run(*arguments) == 0
     assert capsys.readouterr().err == (
         "sightwords: warning: forbid: not among the 5 words of the language model, so never said "
@@ -95,8 +105,8 @@ def test_a_misspelt_forbidden_word_is_named(
 
 
 def test_unmet_constraints_are_said(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--words", "dog", "--model", model, "--require", "on", "--require", "runs"]
-    assert _run(*arguments, "--max-length", 1) == 0
+    arguments = ["--words", "dog", "--language", model, "--require", "on", "--require", "runs"]
+    assert _run(*arguments, "--set", "max_length=1") == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines()
     assert "warning: no sentence meets: required word 'on'" in printed.err
@@ -105,7 +115,7 @@ def test_unmet_constraints_are_said(model: Path, capsys: pytest.CaptureFixture[s
 def test_longer_sentences_than_the_configuration(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _run("--words", "dog", "--model", model, "--min-length", 20, "--max-length", 21)
+    _run("--words", "dog", "--language", model, "--set", "min_length=20", "--set", "max_length=21")
     lines = capsys.readouterr().out.splitlines()
     assert {len(line.split()) - 1 for line in lines} <= {20, 21}
 
@@ -122,19 +132,21 @@ def test_longer_sentences_than_the_configuration(
 )
 def test_bad_words(model: Path, words: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        _run("--words", words, "--model", model)
+        _run("--words", words, "--language", model)
 
 
 def test_unknown_words_are_named(model: Path) -> None:
     with pytest.raises(VocabularyError, match="'gras', 'zebra'; did you mean 'grass'"):
-        _run("--words", "dog gras zebra", "--model", model)
+        _run("--words", "dog gras zebra", "--language", model)
 
 
 def test_contradictions(model: Path) -> None:
     with pytest.raises(InputError, match="'dog' is both required and forbidden"):
-        _run("--words", "dog", "--model", model, "--require", "dog", "--forbid", "dog")
+        _run("--words", "dog", "--language", model, "--require", "dog", "--forbid", "dog")
     with pytest.raises(InputError, match="minimum_length 3 is above maximum_length 2"):
-        _run("--words", "dog", "--model", model, "--min-length", 3, "--max-length", 2)
+        _run(
+            "--words", "dog", "--language", model, "--set", "min_length=3", "--set", "max_length=2"
+        )
 
 
 def test_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +154,7 @@ def test_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(BundleError, match="carries no trained language model; name one with"):
         _run("--words", "dog")
     with pytest.raises(BundleError, match="nowhere"):
-        _run("--words", "dog", "--model", tmp_path / "nowhere")
+        _run("--words", "dog", "--language", tmp_path / "nowhere")
 
 
 def test_a_table_of_another_size_or_hash_is_refused(model: Path, tmp_path: Path) -> None:
@@ -152,10 +164,10 @@ def test_a_table_of_another_size_or_hash_is_refused(model: Path, tmp_path: Path)
     for key, value in (("hash", "another"), ("table_bits", 12)):
         (tmp_path / "language.json").write_text(json.dumps({**header, key: value}))
         with pytest.raises(BundleError):
-            _run("--words", "dog", "--model", tmp_path)
+            _run("--words", "dog", "--language", tmp_path)
 
 
 def test_n_best_must_be_positive(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        _run("--words", "dog", "--model", model, "--n-best", 0)
+        _run("--words", "dog", "--language", model, "--n-best", 0)
     assert "--n-best 0: give 1 or more" in capsys.readouterr().err

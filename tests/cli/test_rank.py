@@ -46,9 +46,8 @@ def folder(tmp_path: Path) -> Path:
 def _rank(folder: Path, *options: str, sentences: str = "sentences.txt") -> int:
     source = sentences if sentences == "-" else str(folder / sentences)
     return main(
-        ["rank", str(folder / "red.png"), "--sentences", source, "--model", str(folder / "dmsm"),
-         "--detector", str(folder / "words"), *options]
-    )  # fmt: skip
+        ["rank", str(folder / "red.png"), "--sentences", source, "--parts", str(folder), *options]
+    )
 
 
 def test_the_best_comes_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +58,7 @@ def test_the_best_comes_first(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_json_has_rank_score_and_share(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _rank(folder, "--json", "--threads", "1") == 0
+    assert _rank(folder, "--json", "--set", "threads=1") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["rank"] for row in rows] == [1, 2, 3]
     assert rows[0]["sentence"] == "The wall is red!"
@@ -72,7 +71,7 @@ def test_sentences_from_stdin(
 ) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(b"a green wall\na red wall\n"))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert _rank(folder, "--best", "1", sentences="-") == 0
+    assert _rank(folder, "--n-best", "1", sentences="-") == 0
     assert capsys.readouterr().out.splitlines()[0].endswith("a red wall")
 
 
@@ -110,10 +109,6 @@ def test_missing_things_are_named(folder: Path, capsys: pytest.CaptureFixture[st
     assert "holds no dmsm.json" in capsys.readouterr().err
 
 
-def test_a_detector_needs_its_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--sentences", str(folder / "sentences.txt"), "--detector", str(folder / "words")]
+def test_no_sentences_cannot_be_the_best(folder: Path) -> None:
     with pytest.raises(SystemExit):
-        main(["rank", str(folder / "red.png"), *options])
-    assert "--detector needs --model" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        _rank(folder, "--best", "0")
+        _rank(folder, "--n-best", "0")

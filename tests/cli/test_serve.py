@@ -25,7 +25,7 @@ from sightwords.samples import sample_paths
 
 
 @pytest.mark.parametrize(
-    "options", [["--workers", "0"], ["--port", "0"], ["--port", "70000"], ["--queue", "x"]]
+    "options", [["--workers", "0"], ["--port", "0"], ["--port", "70000"], ["--queue", "9"]]
 )
 def test_options_that_make_no_sense(options: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -34,7 +34,7 @@ def test_options_that_make_no_sense(options: list[str]) -> None:
 
 
 def test_limits_must_be_positive(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--queue", "0"]) == 1
+    assert main(["serve", "--set", "queue=0"]) == 1
     assert "queue is 0; expected more than 0" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 pytest.importorskip("sqlalchemy")
 
 from sightwords.cli.main import main
-from sightwords.cli.study_similarity import find_similarity
+from sightwords.cli.study.create import find_similarity
 from sightwords.errors import BundleError
 from sightwords.evaluate.grid import csv_text
 from sightwords.types import FloatArray, RegionScores
@@ -36,9 +36,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+SMALL = ("--set", "pairs=6", "--set", "pairs_per_judge=3", "--set", "checks=2")
+
+
 def create(*more: str) -> int:
     words = ["study", "create", "--images", "photographs.jsonl", "--system", "ours.json"]
-    return main([*words, "--pairs", "6", "--pairs-per-judge", "3", "--checks", "2", *more])
+    return main([*words, *SMALL, *more])
 
 
 def links(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, str]]:
@@ -50,7 +53,7 @@ def links(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, str]
 def test_create_and_links(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert create() == 0
     said = capsys.readouterr().err
-    assert "6 pairs of ours against human, 5 judges a pair, 10 judges of 3 pairs" in said
+    assert "6 pairs of ours against human, 5 judges per pair, 10 judges of 3 pairs" in said
     rows = links(capsys, "--base-url", "https://study.example.org/", "--add", "1")
     assert len(rows) == 11
     assert rows[0]["link"].startswith("https://study.example.org/j/")
@@ -73,7 +76,7 @@ def test_import_and_results(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     create()
     vote(folder)
     assert "30 votes written" in capsys.readouterr().err
-    assert main(["study", "results", "--out", "results", "--metrics", "cider,rouge_l"]) == 0
+    assert main(["study", "results", "--out", "results", "--set", "metrics=cider,rouge_l"]) == 0
     out = capsys.readouterr().out
     assert "≥human" in out
     assert "ours" in out
@@ -86,7 +89,7 @@ def test_import_and_results(folder: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_rehearsal_stays_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    create("--origin", "simulated")
+    create("--set", "origin=simulated")
     vote(folder, "better")
     capsys.readouterr()
     assert main(["study", "results"]) == 0
@@ -101,8 +104,8 @@ def test_exclude(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = links(capsys)
     named = next(row for row in rows if row["name"] == "votes:judge-0")
     assert main(["study", "exclude", named["judge"], "--reason", "asleep"]) == 0
-    assert "6 places reopened" in capsys.readouterr().err
-    assert main(["study", "results", "--votes", "4"]) == 0
+    assert "6 votes are open again" in capsys.readouterr().err
+    assert main(["study", "results", "--set", "votes=4"]) == 0
     assert "1 left out (1 asleep)" in capsys.readouterr().out
     assert main(["study", "exclude", "999"]) == 1
     assert "there is no judge 999" in capsys.readouterr().err
@@ -124,15 +127,15 @@ def test_power(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "power", "99"]) == 1
     assert "less than 66" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["study", "power", "5", "--shares", "a,b,c"])
+        main(["study", "power", "5", "--set", "shares=a,b,c"])
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["results"], "study.db: no such study; make one with: sightwords study create"),
-        (["results", "--study", "ours.json"], "cannot be used"),
-        (["import", "votes.csv", "--from", "votes", "--study", "nosuch://x"], "neither|supported"),
+        (["results", "ours.json"], "cannot be used"),
+        (["import", "votes.csv", "nosuch://x", "--from", "votes"], "neither|supported"),
     ],
 )
 def test_errors_are_one_line(

@@ -82,8 +82,8 @@ def test_from_captions_to_ranking(folder: Path, capsys: pytest.CaptureFixture[st
     sentences.write_text("a blue wall\na red wall\na green wall\n", encoding="utf-8")
     for photograph, colour in (("0.png", "red"), ("1.png", "green"), ("2.png", "blue")):
         assert main(
-            ["rank", str(folder / photograph), "--sentences", str(sentences), "--best", "1",
-             "--model", str(folder / "dmsm"), "--detector", str(folder / "words")]
+            ["rank", str(folder / photograph), "--sentences", str(sentences), "--n-best", "1",
+             "--parts", str(folder)]
         ) == 0  # fmt: skip
         assert f"a {colour} wall" in capsys.readouterr().out
 

@@ -65,7 +65,15 @@ def test_a_model_learns_to_trust_the_words(
     assert model.attribute > 0
     assert "text_weight = 0.5" in (corpus / "model" / "config.resolved.toml").read_text("utf-8")
     assert not (corpus / "model" / "training").exists()
-    generate = ["generate", "--model", str(corpus / "model"), "--words", "dog:0.9", "--n-best", "1"]
+    generate = [
+        "generate",
+        "--language",
+        str(corpus / "model"),
+        "--words",
+        "dog:0.9",
+        "--n-best",
+        "1",
+    ]
     assert main(generate) == 0
     assert "dog" in capsys.readouterr().out
 

@@ -65,7 +65,7 @@ def _run(*arguments: object) -> int:
 
 def test_one_line_a_photograph(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     photographs = [folder / "red.png", folder / "sky.png"]
-    assert _run(*photographs, "--detector", folder / "detector", "--threads", 1) == 0
+    assert _run(*photographs, "--detector", folder / "detector", "--set", "threads=1") == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{folder / 'red.png'}: ")
     assert first.startswith(f"{folder / 'red.png'}: red 100%, white 100%")
@@ -75,7 +75,7 @@ def test_one_line_a_photograph(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _run(folder / "red.png", "--detector", folder / "detector", "--json", "--precision", 0.9)
+    _run(folder / "red.png", "--detector", folder / "detector", "--json", "--min-precision", 0.9)
     record = json.loads(capsys.readouterr().out)
     assert record["image"] == str(folder / "red.png")
     assert record["threshold"] == 0.9
@@ -105,7 +105,7 @@ def test_a_higher_precision_gives_fewer_words(
 ) -> None:
     lengths = []
     for precision in (0, 0.5, 1):
-        options = ("--detector", folder / "detector", "--precision", precision, "--json")
+        options = ("--detector", folder / "detector", "--min-precision", precision, "--json")
         _run(folder / "red.png", *options)
         lengths.append(len(json.loads(capsys.readouterr().out)["words"]))
     assert lengths[0] == 8
@@ -186,11 +186,10 @@ def test_no_detector(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--precision", "1.5"],
-        ["--precision", "x"],
-        ["--threads", "0"],
+        ["--min-precision", "1.5"],
+        ["--min-precision", "x"],
         ["--words", ","],
-        ["--words", "red", "--precision", "0.9"],
+        ["--words", "red", "--min-precision", "0.9"],
     ],
 )
 def test_bad_options(folder: Path, options: list[str]) -> None:

@@ -69,7 +69,7 @@ def test_two_systems_without_human_captions(tmp_path: Path) -> None:
         "against": systems[1],
         "all_pairs": True,
     }
-    with pytest.raises(StudyError, match="--checks 0"):
+    with pytest.raises(StudyError, match="checks=0"):
         create_study(str(tmp_path / "s.db"), Design("a", "b"), **options)  # type: ignore[arg-type]
     store = create_study(
         str(tmp_path / "t.db"),

@@ -97,5 +97,5 @@ def test_checks_by_words_share_none() -> None:
 
 
 def test_no_captions_no_checks() -> None:
-    with pytest.raises(StudyError, match="--checks 0"):
+    with pytest.raises(StudyError, match="checks=0"):
         draw_checks({"1": ()}, ["1"], count=1, similarity=text_similarity({"1": ()}), rng=rng())

@@ -72,7 +72,7 @@ def test_it_is_small_and_names_no_machine() -> None:
 
 
 def test_the_command_line_shows_the_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["words", "--samples", "--threads", "1"]) == 0
+    assert main(["words", "--samples", "--set", "threads=1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [Path(line.partition(": ")[0]).stem for line in lines] == [
         p.stem for p in sample_paths()
@@ -91,7 +91,7 @@ def test_each_higher_precision_gives_strictly_fewer_words(
 ) -> None:
     lengths = []
     for precision in ("0.3", "0.5", "0.7", "0.9"):
-        assert main(["words", "--samples", "--json", "--precision", precision]) == 0
+        assert main(["words", "--samples", "--json", "--min-precision", precision]) == 0
         lines = capsys.readouterr().out.splitlines()
         lengths.append(sum(len(json.loads(line)["words"]) for line in lines))
     assert lengths == sorted(set(lengths), reverse=True), lengths

@@ -1,30 +1,47 @@
-"""`sightwords batch SOURCE --out FILE`: captions of many photographs, in a run that may die."""
+"""`sightwords batch SOURCE --out FILE`: captions of many photos, in a run that can be resumed."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from sightwords.cli.caption import add_wishes
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.talk import say, tell
+from sightwords.cli.caption import add_caption_options
+from sightwords.cli.options import HelpFormatter, add_set, add_workers, at_least, read_set
+from sightwords.cli.output import say, tell
+from sightwords.config.check import check
+from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS
 
 if TYPE_CHECKING:
     from sightwords.batch import Progress
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """What few batches change."""
+
+    max_seconds: float = MAX_SECONDS
+    """Time limit for one photo."""
+    max_memory: float = MAX_MEGABYTES
+    """Memory limit for decoding one photo, in MB."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_seconds", "max_memory"):
+            check(self, name, getattr(self, name) > 0, "above 0")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = subparsers.add_parser(
         "batch",
-        help="caption a folder, a list or shards of photographs into a file",
-        description="Caption many photographs into one file, or a text file a photograph. All "
-        "cores are used. A run that was killed goes on with --resume and ends with what an "
-        "unbroken run would have written. Photographs that cannot be read are listed in "
-        "FILE.errors.jsonl and do not stop the run.",
+        help="caption a folder, a list or shards of photos into a file",
+        description="Caption many photos into one file, or into one file per photo. All cores are "
+        "used. A run that was killed resumes with --resume and writes the same output as a run "
+        "without a break. Photos that cannot be read are listed in FILE.errors.jsonl and do not "
+        "stop the run.",
         epilog="example: sightwords batch holiday --out captions.jsonl\n"
         "example: sightwords batch holiday --out captions.csv --resume\n"
         "example: sightwords batch 'shards/coco-{00..04}.tar' --out results.json\n"
@@ -45,59 +62,59 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--out",
         required=True,
         metavar="FILE",
-        help="a .jsonl, .json (COCO results), .csv or .parquet file; a folder for files a "
-        "photograph, or with --engine ray for a file a shard",
+        help="a .jsonl, .json (COCO results), .csv or .parquet file; a folder for one file per "
+        "photo, or with --engine ray for one file per shard",
     )
     parser.add_argument(
         "--format",
         choices=("jsonl", "coco", "csv", "parquet", "txt", "xmp", "embedded"),
-        help="of the output (default: by the ending of FILE); txt and xmp write a file a "
-        "photograph, embedded a copy of it with its caption inside",
+        help="output format (default: from the ending of FILE); txt and xmp write one file per "
+        "photo, embedded writes a copy of the photo with its caption inside",
     )
     parser.add_argument(
-        "--images", metavar="DIR", help="where the images that a list or COCO file names are"
+        "--images", metavar="DIR", help="folder of the photos that a list or COCO file names"
     )
     parser.add_argument(
         "--in-place",
         action="store_true",
-        help="let 'embedded' change the photographs themselves; FILE is their folder",
+        help="with --format embedded: write into the photos themselves; FILE is their folder",
     )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on where an earlier run was killed"
-    )
+    parser.add_argument("--resume", action="store_true", help="resume a run that was stopped")
     parser.add_argument(
         "--overwrite",
         choices=("never", "missing", "always"),
         default="never",
-        help="what is there already: never touched (default), kept with what is missing added, or "
-        "always replaced",
+        help="if output exists already: never change it (default), add the missing captions, or "
+        "always replace it",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="cores to use (default: all)")
+    add_workers(parser, "cores to use (default: all)")
     parser.add_argument(
         "--n-best",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="N",
-        help="also keep the N best sentences (JSONL, Parquet)",
+        help="also write the N best candidates (JSONL, Parquet)",
     )
     parser.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="local: this machine (default); ray: a Ray cluster, whose machines all see SOURCE and "
-        "FILE; it writes JSONL or Parquet",
+        help="local: this machine (default); ray: a Ray cluster whose machines can all read SOURCE "
+        "and write FILE (JSONL or Parquet)",
     )
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of the Ray cluster, or auto (default: $RAY_ADDRESS, else one on this machine alone)",
+        help="address of the Ray cluster, or auto (default: $RAY_ADDRESS, or a cluster on this "
+        "machine alone)",
     )
-    add_wishes(parser)
+    add_caption_options(parser)
+    add_set(parser, BatchSettings)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Caption, and say at the end how it went."""
+    """Caption, and print a summary at the end."""
     _check(args)
     problems: list[object] = []
     show = _Bar()
@@ -106,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         progress, errors = start(args, problems, show)
     except KeyboardInterrupt:
         tell("\n")
-        say(f"stopped after {show.done}; go on with --resume")
+        say(f"stopped after {show.done}; resume with --resume")
         return 130
     finally:
         show.end()
@@ -123,24 +140,21 @@ def _check(args: argparse.Namespace) -> None:
     """Options that contradict each other."""
     from sightwords.batch import format_of
 
-    if args.workers is not None and args.workers < 1:
-        args.parser.error(f"--workers {args.workers}: give 1 or more")
-    if args.n_best < 0:
-        args.parser.error(f"--n-best {args.n_best}: give 0 or more")
     if args.out == "-":
-        args.parser.error("--out -: a batch writes files; lines on stdout are what 'caption' gives")
+        args.parser.error("--out -: a batch writes files; use 'sightwords caption' for stdout")
     form = args.format or format_of(args.out)
     if args.n_best and form not in ("jsonl", "parquet"):
-        args.parser.error(f"--n-best goes with JSONL and Parquet; {form} has one sentence an image")
+        args.parser.error(f"--n-best needs JSONL or Parquet; {form} has one caption per photo")
     if args.in_place and (args.format != "embedded" or args.engine == "ray"):
-        args.parser.error("--in-place goes with --format embedded and --engine local only")
+        args.parser.error("--in-place needs --format embedded and --engine local")
     if args.address is not None and args.engine != "ray":
-        args.parser.error("--address goes with --engine ray only")
+        args.parser.error("--address needs --engine ray")
 
 
-def _wishes(args: argparse.Namespace) -> dict[str, Any]:
+def _options(args: argparse.Namespace) -> dict[str, Any]:
     from sightwords.batch import format_of
 
+    settings = read_set(BatchSettings, args)
     return {
         "format": args.format or format_of(args.out),
         "bundle": args.bundle,
@@ -148,8 +162,8 @@ def _wishes(args: argparse.Namespace) -> dict[str, Any]:
         "resume": args.resume,
         "workers": args.workers,
         "n_best": args.n_best,
-        "max_seconds": args.max_seconds,
-        "max_megabytes": args.max_memory,
+        "max_seconds": settings.max_seconds,
+        "max_megabytes": settings.max_memory,
         "min_precision": args.min_precision,
         "require": tuple(args.require),
         "forbid": tuple(args.forbid),
@@ -161,7 +175,7 @@ def _here(
 ) -> tuple[Progress, Path | str]:
     from sightwords.batch import BatchOptions, open_source, run_batch
 
-    options = BatchOptions(out=Path(args.out), in_place=args.in_place, **_wishes(args))
+    options = BatchOptions(out=Path(args.out), in_place=args.in_place, **_options(args))
     source = open_source(
         args.source,
         images=args.images,
@@ -176,7 +190,7 @@ def _on_ray(
 ) -> tuple[Progress, Path | str]:
     from sightwords.batch import ClusterOptions, run_on_ray
 
-    options = ClusterOptions(out=args.out, address=args.address, **_wishes(args))
+    options = ClusterOptions(out=args.out, address=args.address, **_options(args))
     progress = run_on_ray(
         args.source,
         options,
@@ -190,18 +204,18 @@ def _on_ray(
 
 def _summary(progress: Progress, out: str, errors: Path | str, hint: str) -> str:
     if progress.done == 0:
-        return f"{out} is whole already: nothing to do (--overwrite {hint})"
+        return f"{out} is complete already: nothing to do (--overwrite {hint})"
     new = progress.done - progress.kept
-    text = f"{new} photographs in {progress.seconds:.1f} s, {progress.images_a_second:.1f} a second"
+    text = f"{new} photos in {progress.seconds:.1f} s, {progress.images_a_second:.1f} a second"
     if progress.kept:
-        text += f"; {progress.kept} were there before"
+        text += f"; {progress.kept} were written before"
     if progress.failed:
         text += f"; {progress.failed} failed: see {errors}"
     return f"{text}; written: {out}"
 
 
 class _Bar:
-    """Progress on stderr: a line that is redrawn on a terminal, else a line every half minute."""
+    """Progress on stderr: redrawn on a terminal, otherwise a line every half minute."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -223,9 +237,9 @@ class _Bar:
 
 
 def progress_line(progress: Progress) -> str:
-    """How far, how fast, and how long still."""
+    """Photos done, speed, and time left."""
     of = f" of {progress.total}" if progress.total is not None else ""
-    text = f"{progress.done}{of} photographs, {progress.images_a_second:.1f} a second"
+    text = f"{progress.done}{of} photos, {progress.images_a_second:.1f} a second"
     left = progress.seconds_left
     return text if left is None else f"{text}, {_duration(left)} left"
 

@@ -1,13 +1,14 @@
-"""`sightwords bundle info|verify|pack|seal`: model bundles looked at, checked, packed, made."""
+"""`sightwords bundle info|verify|pack|seal`: show, check, pack and make model bundles."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter, add_json, add_set, read_set
 from sightwords.errors import InputError
 from sightwords.sealed import read_bytes
 from sightwords.strict_json import loads
@@ -16,11 +17,21 @@ if TYPE_CHECKING:
     from sightwords.bundle import Manifest
 
 
+@dataclass(frozen=True)
+class SealSettings:
+    """JSON files whose contents a manifest quotes."""
+
+    provenance: str = ""
+    """A JSON object: data, commands, dates."""
+    scores: str = ""
+    """A JSON object: the scores that it reached."""
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb and its four actions."""
     parser = subparsers.add_parser(
         "bundle",
-        help="look at, verify, pack or seal a model bundle",
+        help="show, verify, pack or seal a model bundle",
         description="A bundle is one directory, or a zip of it, with a whole captioning system.",
         epilog="example: sightwords bundle info\n"
         "example: sightwords bundle verify my-bundle.zip\n"
@@ -37,21 +48,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_info(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "info",
-        help="say what a bundle is, what it reached and what it holds",
-        description="Say what a bundle is: name, licence, size, where it comes from, what it "
-        "reached, and its files. They are verified on the way.",
+        help="show what a bundle is and what it holds",
+        description="Show a bundle's name, licence, size, provenance, scores and files. The files "
+        "are verified first.",
         epilog="example: sightwords bundle info\nexample: sightwords bundle info mine --json",
         formatter_class=HelpFormatter,
     )
     _bundle_argument(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_json(parser, "one JSON object")
     parser.set_defaults(run=run_info, parser=parser)
 
 
 def _add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "verify",
-        help="compare every file with its sum and load every stage",
+        help="check every file's sum and load every stage",
         description="Compare every file of a bundle with its SHA-256 sum, load every stage once, "
         "and print the bundle's fingerprint.",
         epilog="example: sightwords bundle verify my-bundle.zip",
@@ -64,37 +75,32 @@ def _add_verify(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_pack(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "pack",
-        help="a bundle directory into a zip, or a zip into a directory",
-        description="Pack a bundle directory into a zip, or unpack a zip into a directory that is "
-        "not there yet; verified before it appears.",
+        help="pack a bundle directory into a zip, or unpack a zip",
+        description="Pack a bundle directory into a zip, or unpack a zip into a new directory. The "
+        "result is verified before it appears.",
         epilog="example: sightwords bundle pack my-bundle my-bundle.zip\n"
         "example: sightwords bundle pack my-bundle.zip my-bundle",
         formatter_class=HelpFormatter,
     )
     parser.add_argument("source", metavar="SOURCE", type=Path, help="a bundle directory or zip")
-    parser.add_argument("target", metavar="TARGET", type=Path, help="what to make of it")
+    parser.add_argument("target", metavar="TARGET", type=Path, help="the zip or directory to write")
     parser.set_defaults(run=run_pack, parser=parser)
 
 
 def _add_seal(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = actions.add_parser(
         "seal",
-        help="write bundle.json over the parts in a directory",
+        help="make a bundle of the parts in a directory",
         description="Load every part in a directory (words/, language/, rerank/, and dmsm/ and "
-        "grounded/ where they are), then write its bundle.json with the sum of every file. What a "
-        "bundle.json that is there already says and the options do not is kept.",
+        "grounded/ if they are there), then write its bundle.json with the sum of every file. "
+        "Values of an existing bundle.json that no option replaces are kept.",
         epilog="example: sightwords bundle seal my-bundle --name garden --licence CC-BY-4.0",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="where the parts are")
-    parser.add_argument("--name", help="of the bundle (default: the directory's)")
-    parser.add_argument("--licence", help="of the weights, such as CC-BY-4.0")
-    parser.add_argument(
-        "--provenance", type=Path, metavar="FILE", help="a JSON object: data, commands, dates"
-    )
-    parser.add_argument(
-        "--scores", type=Path, metavar="FILE", help="a JSON object: what it reached"
-    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="the directory of the parts")
+    parser.add_argument("--name", help="name of the bundle (default: the directory's name)")
+    parser.add_argument("--licence", help="licence of the weights, such as CC-BY-4.0")
+    add_set(parser, SealSettings)
     parser.set_defaults(run=run_seal, parser=parser)
 
 
@@ -108,7 +114,7 @@ def _bundle_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def run_info(args: argparse.Namespace) -> int:
-    """Print what the manifest says."""
+    """Print the manifest."""
     from dataclasses import asdict
 
     from sightwords.bundle import open_bundle
@@ -155,10 +161,10 @@ def run_pack(args: argparse.Namespace) -> int:
 
 
 def run_seal(args: argparse.Namespace) -> int:
-    """Write the manifest; what an older one says is kept unless an option says otherwise."""
+    """Write the manifest; values of an older one that no option replaces are kept."""
     from sightwords.bundle import seal
 
-    old = _before(args.directory)
+    old, settings = _before(args.directory), read_set(SealSettings, args)
     licence = args.licence or (old.licence if old else "")
     if not licence:
         args.parser.error("give --licence: nobody may use weights without one")
@@ -166,8 +172,8 @@ def run_seal(args: argparse.Namespace) -> int:
         args.directory,
         name=args.name or (old.name if old else args.directory.resolve().name),
         licence=licence,
-        provenance=_object(args.provenance) or (old.provenance if old else {}),
-        scores=_object(args.scores) or (old.scores if old else {}),
+        provenance=_object(settings.provenance) or (old.provenance if old else {}),
+        scores=_object(settings.scores) or (old.scores if old else {}),
     )
     print(f"{manifest.fingerprint}  {args.directory}")
     return 0
@@ -180,11 +186,11 @@ def _before(directory: Path) -> Manifest | None:
     return read_manifest(directory) if (directory / MANIFEST_NAME).exists() else None
 
 
-def _object(path: Path | None) -> dict[str, Any] | None:
-    if path is None:
+def _object(path: str) -> dict[str, Any] | None:
+    if not path:
         return None
     try:
-        value = loads(read_bytes(path, limit=1 << 20))
+        value = loads(read_bytes(Path(path), limit=1 << 20))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error}); give a JSON object") from error
     if not isinstance(value, dict):

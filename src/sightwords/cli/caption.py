@@ -1,4 +1,4 @@
-"""`sightwords caption PHOTOGRAPH...`: one line a photograph."""
+"""`sightwords caption PHOTO...`: one line per photo."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.names import json_line, let_any_name_out
-from sightwords.cli.photo_limits import add_photo_limits, photo_limits
-from sightwords.cli.talk import say
+from sightwords.cli.options import (
+    HelpFormatter,
+    PhotoSettings,
+    add_allow_urls,
+    add_bundle,
+    add_json,
+    add_min_precision,
+    add_require,
+    add_set,
+    at_least,
+    read_set,
+)
+from sightwords.cli.output import json_line, let_any_name_out, say
 from sightwords.corpus.sources import listed_image
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.pipeline import load
@@ -27,17 +36,17 @@ log = logging.getLogger(__name__)
 SHOWN_PRECISION = 0.5
 """Detected words of at least this precision are shown: the tau of section 3.2."""
 FEW = 60
-"""So few photographs are captioned before numba's faster search has loaded."""
+"""Fewer photos than this are captioned before numba's faster search has loaded."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = subparsers.add_parser(
         "caption",
-        help="write a caption for each photograph",
-        description="Write a caption for each photograph: one line with the caption, its "
-        "confidence (the chance that it is a good one) and the words it builds on, each with its "
-        "probability. For thousands of photographs there is 'sightwords batch'.",
+        help="write a caption for each photo",
+        description="Write a caption for each photo: one line with the caption, its confidence "
+        "(the chance that it is a good one) and the detected words that it uses, each with its "
+        "probability. For thousands of photos use 'sightwords batch'.",
         epilog="example: sightwords caption --samples\n"
         "example: sightwords caption holiday/*.jpg --words\n"
         "example: find . -name '*.jpg' | sightwords caption - --json\n"
@@ -46,109 +55,83 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=HelpFormatter,
     )
     parser.add_argument(
-        "photographs",
-        metavar="PHOTOGRAPH",
+        "photos",
+        metavar="PHOTO",
         nargs="*",
         help="an image file, a pattern in quotes, or - for a list of paths on stdin",
     )
     parser.add_argument(
-        "--samples", action="store_true", help="caption the photographs inside the package too"
+        "--samples", action="store_true", help="also caption the photos inside the package"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line, with everything that is known"
-    )
+    add_json(parser, "one JSON object per line, with all details")
     parser.add_argument(
         "--words", action="store_true", help="list every detected word below the caption"
     )
     parser.add_argument(
         "--n-best",
-        type=int,
+        type=at_least(1),
         metavar="N",
-        help="list the N best sentences below the caption (--json has 5 unless told)",
+        help="list the N best candidates below the caption (default with --json: 5)",
     )
     parser.add_argument(
         "--explain",
         metavar="DIR",
         type=Path,
-        help="draw the photograph with a heat map a content word into DIR/PHOTOGRAPH.png",
+        help="draw the photo with one heat map per content word into DIR/PHOTO.png",
     )
-    add_wishes(parser)
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads (default: all available)"
-    )
+    add_caption_options(parser)
+    add_set(parser, PhotoSettings)
     parser.set_defaults(run=run, parser=parser)
 
 
-def add_wishes(parser: argparse.ArgumentParser) -> None:
-    """Options that `caption` and `batch` share."""
-    parser.add_argument(
-        "--require",
-        action="append",
-        default=[],
-        metavar="WORD",
-        help="every caption must use it; repeatable, or several as a,b",
+def add_caption_options(parser: argparse.ArgumentParser) -> None:
+    """Register the options that `caption` and `batch` share."""
+    add_require(parser)
+    add_min_precision(
+        parser,
+        0.0,
+        "use only detected words of at least this precision, 0 to 1 (the three most precise words "
+        "are always used)",
     )
-    parser.add_argument(
-        "--forbid", action="append", default=[], metavar="WORD", help="none may; repeatable"
-    )
-    parser.add_argument(
-        "--min-precision",
-        type=_share,
-        default=0.0,
-        metavar="P",
-        help="build only on words of at least this precision, 0 to 1 (three at least are kept)",
-    )
-    parser.add_argument(
-        "--allow-urls",
-        action="store_true",
-        help="fetch photos that a list names by an http or https URL, up to 64 MB each (default: "
-        "such a photo is an error)",
-    )
-    add_photo_limits(parser)
-    parser.add_argument(
-        "--bundle",
-        metavar="BUNDLE",
-        help="a model of your own: a directory, a zip or hf://OWNER/NAME (default: built in)",
-    )
+    add_allow_urls(parser)
+    add_bundle(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Caption every photograph; one that cannot be read is named and the others go on."""
-    for option, value in (("--threads", args.threads), ("--n-best", args.n_best)):
-        if value is not None and value < 1:
-            args.parser.error(f"{option} {value}: give 1 or more")
+    """Caption every photo; one that cannot be read is named and the others go on."""
+    settings = read_set(PhotoSettings, args)
     let_any_name_out()
-    photographs = _photographs(args)
-    if not photographs:
-        args.parser.error("name at least one photograph, - for a list on stdin, or --samples")
+    photos = _photos(args)
+    if not photos:
+        args.parser.error("name at least one photo, - for a list on stdin, or --samples")
     captioner = load(
         args.bundle,
-        threads=args.threads,
+        threads=settings.threads or None,
         n_best=args.n_best or 5,
         min_precision=args.min_precision,
         require=args.require,
         forbid=args.forbid,
-        backend="numpy" if len(photographs) < FEW else "auto",
-        limits=photo_limits(args),
+        backend="numpy" if len(photos) < FEW else "auto",
+        limits=settings.limits(),
     )
     failed = 0
-    for photograph in photographs:
+    for photo in photos:
         try:
-            text = _caption(photograph, captioner, photographs, args)
+            text = _caption(photo, captioner, photos, args)
         except Exception as error:  # whatever one photo does, the others go on
             if not isinstance(error, SightwordsError):
-                log.info("%s: unexpected error", photograph, exc_info=True)
-            say(f"error: {said_of(error, photograph)}")
+                log.info("%s: unexpected error", photo, exc_info=True)
+            say(f"error: {said_of(error, photo)}")
             failed += 1
         else:
             print(text, flush=True)
     return 1 if failed else 0
 
 
-def _photographs(args: argparse.Namespace) -> list[str]:
+def _photos(args: argparse.Namespace) -> list[str]:
     """In the order given; a pattern that the shell left alone is expanded, `-` reads stdin."""
     found: list[str] = []
-    for name in args.photographs:
+    for name in args.photos:
         if name == "-":
             from sightwords.batch.sources import standard_input
 
@@ -160,22 +143,20 @@ def _photographs(args: argparse.Namespace) -> list[str]:
     return found + (list(map(str, sample_paths())) if args.samples else [])
 
 
-def _caption(
-    photograph: str, captioner: Captioner, photographs: list[str], args: argparse.Namespace
-) -> str:
+def _caption(photo: str, captioner: Captioner, photos: list[str], args: argparse.Namespace) -> str:
     # A URL that was typed is fetched; one of a list on stdin needs consent.
-    typed = photograph in args.photographs
-    listed = listed_image(photograph, allow_urls=args.allow_urls)
-    trace = captioner.trace(photograph if typed else listed)
+    typed = photo in args.photos
+    listed = listed_image(photo, allow_urls=args.allow_urls)
+    trace = captioner.trace(photo if typed else listed)
     if args.explain:
-        _draw(photograph, captioner, trace, photographs, args.explain)
-    return _text(photograph, trace.caption, args)
+        _draw(photo, captioner, trace, photos, args.explain)
+    return _text(photo, trace.caption, args)
 
 
-def _text(photograph: str, caption: Caption, args: argparse.Namespace) -> str:
+def _text(photo: str, caption: Caption, args: argparse.Namespace) -> str:
     if args.json:
-        return _json_line(photograph, caption, args.n_best or 5)
-    lines = [_line(photograph, caption)]
+        return _json_line(photo, caption, args.n_best or 5)
+    lines = [_line(photo, caption)]
     if args.words:
         lines += [_word_line(word) for word in caption.words]
     if args.n_best:
@@ -186,7 +167,7 @@ def _text(photograph: str, caption: Caption, args: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
-def _line(photograph: str, caption: Caption) -> str:
+def _line(photo: str, caption: Caption) -> str:
     words = sorted(
         (w for w in caption.words if w.used),
         key=lambda w: (-w.detected.prob, w.detected.word),
@@ -195,7 +176,7 @@ def _line(photograph: str, caption: Caption) -> str:
     found = f"  [{listed}]" if listed else ""
     # Without a confidence model in the bundle it is NaN, and nothing is claimed.
     sure = "" if math.isnan(caption.confidence) else f" ({caption.confidence:.2f})"
-    return f"{on_one_line(photograph)}: {caption.text}{sure}{found}"
+    return f"{on_one_line(photo)}: {caption.text}{sure}{found}"
 
 
 def _word_line(word: CaptionWord) -> str:
@@ -208,32 +189,20 @@ def _word_line(word: CaptionWord) -> str:
     ).rstrip()
 
 
-def _json_line(photograph: str, caption: Caption, n_best: int) -> str:
+def _json_line(photo: str, caption: Caption, n_best: int) -> str:
     from sightwords.batch.records import caption_record
 
     seconds = {stage: round(value, 5) for stage, value in caption.seconds.items()}
-    record = {"image": photograph, **caption_record(caption, n_best=n_best), "seconds": seconds}
-    return json_line(record, photograph)
+    record = {"image": photo, **caption_record(caption, n_best=n_best), "seconds": seconds}
+    return json_line(record, photo)
 
 
-def _draw(
-    photograph: str, captioner: Captioner, trace: Trace, photographs: list[str], folder: Path
-) -> None:
-    """PHOTOGRAPH.png; photographs of one name in several folders are numbered."""
+def _draw(photo: str, captioner: Captioner, trace: Trace, photos: list[str], folder: Path) -> None:
+    """PHOTO.png; photos of one name in several folders are numbered."""
     from sightwords.files import atomic_path
 
-    stem = Path(photograph).stem
-    same = [name for name in dict.fromkeys(photographs) if Path(name).stem == stem]
-    number = f"-{same.index(photograph) + 1}" if len(same) > 1 else ""
+    stem = Path(photo).stem
+    same = [name for name in dict.fromkeys(photos) if Path(name).stem == stem]
+    number = f"-{same.index(photo) + 1}" if len(same) > 1 else ""
     with atomic_path(folder / f"{stem}{number}.png") as path:
         captioner.explain(trace).save(path)
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return value

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -9,38 +9,81 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import (
+    HelpFormatter,
+    add_allow_urls,
+    add_json,
+    add_set,
+    at_least,
+    read_set,
+)
 from sightwords.corpus import Corpus, Problem, open_corpus
 from sightwords.corpus.convert import EncodedImage, convert
 from sightwords.corpus.folder import stem
 from sightwords.corpus.report import problem_json, problem_lines, report_json, report_lines
 from sightwords.corpus.sources import read_bytes
 from sightwords.corpus.summary import Summary, summarise
-from sightwords.errors import CorpusError, ImageError
+from sightwords.errors import CorpusError, ImageError, InputError
 from sightwords.images import decode_apart, fit_size, resize
 from sightwords.text.ptb import tokenize_all
 from sightwords.types import ImageRef
 
 _ENDINGS = {"JPEG": "jpg", "PNG": "png", "WEBP": "webp", "AVIF": "avif", "GIF": "gif"}
 _QUALITY = {"avif": 60, "jpeg": 90}
-_DECISIVE = (
-    "sources", "images", "split", "splits", "captions", "image_column", "id_column", "encoding",
-    "shard_size", "format", "max_side",
-)  # fmt: skip
-"""Arguments that decide what shards hold; kept in their index."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSettings:
+    """How to read a corpus."""
+
+    splits: str = ""
+    """Flickr: folder of split files; or a JSON file of Karpathy's splits."""
+    captions: str = ""
+    """Caption column, or several: a,b."""
+    image_column: str = ""
+    """Image column of a manifest."""
+    id_column: str = ""
+    """Id column of a manifest."""
+    encoding: str = "utf-8"
+    """Of text files."""
+    strict: bool = False
+    """Whether the first problem is an error."""
+    problems: str = ""
+    """A file for every problem, as JSON lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectSettings(ReadSettings):
+    """What few inspections change."""
+
+    check_images: bool = True
+    """Whether every image is decoded, which finds unreadable ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertSettings(ReadSettings):
+    """What few conversions change."""
+
+    name: str = ""
+    """Shards are NAME-00000.tar, ...; empty: the source's name."""
+    shard_size: str = "56M"
+    """At most this many bytes per shard; K, M and G are powers of 1024."""
+    quality: int = 0
+    """1 to 100; 0: 60 for AVIF, 90 for JPEG."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb and its two sub-verbs."""
     parser = subparsers.add_parser(
         "data",
-        help="look into a caption corpus, or convert it to shards",
-        description="Look into a caption corpus of any format, or convert it to shards.",
+        help="inspect a caption corpus, or convert it to shards",
+        description="Inspect a caption corpus of any format, or convert it to shards.",
         epilog="example: sightwords data inspect my-photos.csv",
         formatter_class=HelpFormatter,
     )
@@ -52,22 +95,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_inspect(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = verbs.add_parser(
         "inspect",
-        help="count images, captions and words, and name every problem",
-        description="Count images, captions and words of a corpus, and name every problem with "
-        "its remedy. Several sources are read as one corpus.",
+        help="count images, captions and words, and list every problem",
+        description="Count images, captions and words of a corpus, and list every problem and how "
+        "to fix it. Several sources are read as one corpus.",
         epilog="example: sightwords data inspect 'coco-{00..11}.tar'\n"
         "example: sightwords data inspect captions_val2014.json --images val2014 "
-        "--problems bad.jsonl",
+        "--set problems=bad.jsonl\n"
+        "example: sightwords data inspect photos.csv --set captions=text --set encoding=latin-1",
         formatter_class=HelpFormatter,
     )
     _add_source_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--check-images",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="decode every image, which finds unreadable ones (default: on)",
-    )
+    add_json(parser, "JSON")
+    add_set(parser, InspectSettings)
     parser.set_defaults(run=run_inspect, parser=parser)
 
 
@@ -76,37 +115,27 @@ def _add_convert(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "convert",
         help="write webdataset shards",
         description="Write a corpus as webdataset shards: KEY.avif (or .jpg, ...) beside KEY.json. "
-        "Start a stopped run again with the same command: whole shards are kept.",
+        "The same command resumes a stopped run: finished shards are kept.",
         epilog="example: sightwords data convert captions_val2014.json --images val2014 "
         "--out shards --format avif --max-side 384",
         formatter_class=HelpFormatter,
     )
     _add_source_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for shards")
-    parser.add_argument("--name", help="shards are NAME-00000.tar, ... (default: the source's)")
-    parser.add_argument(
-        "--shard-size",
-        type=parse_size,
-        default=56 * 2**20,
-        metavar="SIZE",
-        help="at most this many bytes a shard; K, M and G are powers of 1024 (default: 56M)",
-    )
     parser.add_argument(
         "--format",
         choices=("keep", "avif", "jpeg"),
         default="keep",
-        help="keep the images' bytes, metadata included, or encode upright RGB anew "
-        "(default: keep)",
+        help="keep the bytes of the images, with their metadata, or encode them again as upright "
+        "RGB (default: keep)",
     )
     parser.add_argument(
         "--max-side",
-        type=_positive,
+        type=at_least(1),
         metavar="PX",
-        help="shrink longer sides to this; never enlarge",
+        help="shrink images whose longer side is longer than this",
     )
-    parser.add_argument(
-        "--quality", type=_quality, help="1 to 100 (default: 60 for avif, 90 for jpeg)"
-    )
+    add_set(parser, ConvertSettings)
     parser.set_defaults(run=run_convert, parser=parser)
 
 
@@ -116,39 +145,25 @@ def _add_source_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--images", metavar="DIR", help="folder of the images")
     parser.add_argument("--split", help="only this split, or several: train,restval")
-    parser.add_argument(
-        "--splits", metavar="PATH", help="Flickr: folder of split files, or Karpathy's JSON"
-    )
-    parser.add_argument("--captions", metavar="COLUMN", help="caption column, or several: a,b")
-    parser.add_argument("--image-column", metavar="COLUMN", help="image column of a manifest")
-    parser.add_argument("--id-column", metavar="COLUMN", help="id column of a manifest")
-    parser.add_argument("--encoding", default="utf-8", help="of text files (default: utf-8)")
-    parser.add_argument(
-        "--allow-urls",
-        action="store_true",
-        help="fetch images that a caption file names by an http or https URL, up to 64 MB each",
-    )
-    parser.add_argument("--strict", action="store_true", help="stop at the first problem, exit 1")
-    parser.add_argument(
-        "--problems", type=Path, metavar="FILE", help="write every problem as JSON lines"
-    )
+    add_allow_urls(parser)
 
 
 def run_inspect(args: argparse.Namespace) -> int:
-    """Print the report; 1 when nothing could be read, or at the first problem with --strict."""
+    """Print the report; fail if nothing could be read, or with `strict` at the first problem."""
+    settings = read_set(InspectSettings, args)
     summary = Summary()
     failure: CorpusError | None = None
-    with _opened(args) as corpus, _progress("examples") as progress:
+    with _opened(args, settings) as corpus, _progress("examples") as progress:
         try:
             summarise(
                 corpus,
                 into=summary,
                 tokenize=tokenize_all,
-                probe=_probe if args.check_images else None,
+                probe=_probe if settings.check_images else None,
                 progress=progress,
             )
         except CorpusError as error:
-            if args.strict or not corpus.problems:
+            if settings.strict or not corpus.problems:
                 raise
             failure = error
     if args.json:
@@ -162,19 +177,22 @@ def run_inspect(args: argparse.Namespace) -> int:
 
 def run_convert(args: argparse.Namespace) -> int:
     """Print each shard as it is written; 0 even when bad records were left out and named."""
-    if args.format == "keep" and (args.max_side or args.quality):
-        args.parser.error("--max-side and --quality encode anew: add --format avif or jpeg")
-    quality = None if args.format == "keep" else args.quality or _QUALITY[args.format]
-    settings = {name: getattr(args, name) for name in _DECISIVE} | {"quality": quality}
+    settings = read_set(ConvertSettings, args)
+    shard_bytes = parse_size(settings.shard_size)
+    if args.format == "keep" and (args.max_side or settings.quality):
+        args.parser.error("--max-side and quality need --format avif or jpeg")
+    if not 0 <= settings.quality <= 100:
+        args.parser.error(f"--set quality={settings.quality}: expected 1 to 100")
+    quality = None if args.format == "keep" else settings.quality or _QUALITY[args.format]
     written = 0
-    with _opened(args) as corpus, _os_errors(args.out):
+    with _opened(args, settings) as corpus, _os_errors(args.out):
         for shard in convert(
             corpus,
             args.out,
-            name=args.name or default_name(args.sources[0]),
+            name=settings.name or default_name(args.sources[0]),
             encode=_encoder(args.format, args.max_side, quality),
-            shard_bytes=args.shard_size,
-            settings=settings,
+            shard_bytes=shard_bytes,
+            settings=_decisive(args, settings, shard_bytes, quality),
         ):
             written += shard.examples
             print(f"{shard.path}\t{shard.examples}" + ("\tkept" if shard.resumed else ""))
@@ -183,6 +201,26 @@ def run_convert(args: argparse.Namespace) -> int:
     if not written:
         raise CorpusError(f"{', '.join(args.sources)}: no image could be written")
     return 0
+
+
+def _decisive(
+    args: argparse.Namespace, settings: ConvertSettings, shard_bytes: int, quality: int | None
+) -> dict[str, Any]:
+    """What decides the contents of the shards; kept in their index."""
+    return {
+        "sources": args.sources,
+        "images": args.images,
+        "split": args.split,
+        "splits": settings.splits or None,
+        "captions": settings.captions or None,
+        "image_column": settings.image_column or None,
+        "id_column": settings.id_column or None,
+        "encoding": settings.encoding,
+        "shard_size": shard_bytes,
+        "format": args.format,
+        "max_side": args.max_side,
+        "quality": quality,
+    }
 
 
 def default_name(source: str) -> str:
@@ -198,7 +236,7 @@ def default_name(source: str) -> str:
 
 @contextmanager
 def _os_errors(out: Path) -> Iterator[None]:
-    """A full disk or a folder that cannot be written is the user's to mend, not a crash."""
+    """Report a full disk or a folder that cannot be written as one line, without a traceback."""
     try:
         yield
     except BrokenPipeError:
@@ -211,31 +249,31 @@ def _os_errors(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[Corpus]:
-    """The corpus the arguments name, every problem going to --problems as it is met."""
-    with _problem_sink(args.problems) as sink:
+def _opened(args: argparse.Namespace, settings: ReadSettings) -> Iterator[Corpus]:
+    """The corpus that the arguments name; each problem is written as it is met."""
+    with _problem_sink(settings.problems) as sink:
         yield open_corpus(
             args.sources,
             images=args.images,
             split=args.split,
-            splits=args.splits,
-            captions=args.captions,
-            image_column=args.image_column,
-            id_column=args.id_column,
-            encoding=args.encoding,
-            strict=args.strict,
+            splits=settings.splits or None,
+            captions=settings.captions or None,
+            image_column=settings.image_column or None,
+            id_column=settings.id_column or None,
+            encoding=settings.encoding,
+            strict=settings.strict,
             allow_urls=args.allow_urls,
             on_problem=sink,
         )
 
 
 @contextmanager
-def _problem_sink(path: Path | None) -> Iterator[Callable[[Problem], None] | None]:
-    if path is None:
+def _problem_sink(path: str) -> Iterator[Callable[[Problem], None] | None]:
+    if not path:
         yield None
         return
     try:
-        file = path.open("w", encoding="utf-8", errors="backslashreplace")
+        file = Path(path).open("w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
     except OSError as error:
         raise CorpusError(f"{path}: cannot be written ({error.strerror})") from error
     with file:
@@ -306,19 +344,5 @@ def parse_size(text: str) -> int:
     except (ValueError, OverflowError):
         size = 0
     if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write it as 56M or 1G")
+        raise InputError(f"shard_size: {text!r} is not a size; write it as 56M or 1G")
     return size
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return number
-
-
-def _quality(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is not within 1 and 100")
-    return number

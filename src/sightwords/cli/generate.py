@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sightwords
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.talk import say
+from sightwords.cli.options import HelpFormatter, add_json, add_require, add_set, at_least, read_set
+from sightwords.cli.output import say
 from sightwords.errors import BundleError, InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = Path(sightwords.__file__).parent / "default_bundle" / "language"
 CERTAIN = 1.0
-"""What a word without a probability gets: the user stands for it."""
+"""The probability of a word that is given without one."""
+
+
+@dataclass(frozen=True)
+class SentenceSettings:
+    """What the sentences look like."""
+
+    min_length: int = 1
+    """In words."""
+    max_length: int = 18
+    """In words."""
+    repeats: bool = True
+    """Whether a word may appear twice; words such as 'a' always may."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,10 +39,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "generate",
         help="write likely sentences from words alone",
-        description="Write likely sentences from words alone, no image needed. One line a "
-        "sentence, the likeliest first: its log-likelihood (unnormalised, as the search uses it), "
-        "then the sentence. The sentences mention as many of the words as N of them can (the "
-        "paper's section 4.2, with M = N).",
+        description="Write likely sentences from words alone, without a photo. One line per "
+        "sentence, the most likely first: its log-likelihood (unnormalised, as the search uses "
+        "it), then the sentence. The sentences mention as many of the words as N sentences can "
+        "(section 4.2 of the paper, with M = N).",
         epilog='example: sightwords generate --words "dog:0.9 frisbee:0.8 grass"\n'
         'example: sightwords generate --words "dog frisbee" --require catching --forbid man\n'
         'example: sightwords generate --words "dog:0.9 grass" --n-best 3 --json',
@@ -43,46 +55,39 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help=f"words with their probabilities, 0 to 1 (without one: {CERTAIN})",
     )
     parser.add_argument(
-        "--model", metavar="DIR", type=Path, help="a language model of your own (default: built in)"
+        "--language",
+        metavar="DIR",
+        type=Path,
+        help="a language model of your own (default: built in)",
     )
     parser.add_argument(
-        "--n-best", type=int, default=5, metavar="N", help="sentences to write (default: 5)"
+        "--n-best",
+        type=at_least(1),
+        default=5,
+        metavar="N",
+        help="number of sentences (default: 5)",
     )
-    parser.add_argument(
-        "--require",
-        action="append",
-        default=[],
-        metavar="WORD",
-        help="must appear; repeatable",
-    )
-    parser.add_argument(
-        "--forbid", action="append", default=[], metavar="WORD", help="must not; repeatable"
-    )
-    parser.add_argument("--min-length", type=int, default=1, metavar="N", help="in words")
-    parser.add_argument("--max-length", type=int, metavar="N", help="in words (default: 18)")
-    parser.add_argument(
-        "--no-repeats", action="store_true", help="no word twice, but for words such as 'a'"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object for all sentences")
+    add_require(parser)
+    add_json(parser, "one JSON object for all sentences")
+    add_set(parser, SentenceSettings)
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Search, write the sentences, and say on stderr which constraints could not be met."""
+    """Search, print the sentences, and warn of constraints that could not be met."""
     from sightwords.config import GenerationConfig
     from sightwords.language.constraints import unknown_words_warning
     from sightwords.language.generate import Generator
 
-    if args.n_best < 1:
-        args.parser.error(f"--n-best {args.n_best}: give 1 or more")
+    settings = read_set(SentenceSettings, args)
     probs = parse_words(args.words)
-    constraints = _constraints(args)
+    constraints = _constraints(args, settings)
     config = GenerationConfig(m_best=args.n_best)
-    if args.max_length is not None and args.max_length > config.maximum_length:
-        config = replace(config, maximum_length=args.max_length)
+    if settings.max_length > config.maximum_length:
+        config = replace(config, maximum_length=settings.max_length)
     # One search: compiling for it would take longer than numpy needs.
     generator = Generator.load(
-        _directory(args.model), config, constraints=constraints, backend="numpy"
+        _directory(args.language), config, constraints=constraints, backend="numpy"
     )
     found = generator.sentences(probs)
     if idle := unknown_words_warning(constraints.forbidden, generator.model.vocabulary):
@@ -113,22 +118,22 @@ def parse_words(text: str) -> dict[str, float]:
                 f"--words: {part!r} is not WORD or WORD:P with P from 0 to 1, such as dog:0.9"
             )
         if word in found:
-            raise InputError(f"--words: {word!r} is there twice; give it once")
+            raise InputError(f"--words: {word!r} is given twice; give it once")
         found[word] = value
     if not found:
         raise InputError('--words: no words given; give some, such as --words "dog:0.9 grass"')
     return found
 
 
-def _constraints(args: argparse.Namespace) -> Constraints:
+def _constraints(args: argparse.Namespace, settings: SentenceSettings) -> Constraints:
     from sightwords.language.constraints import Constraints, split_words
 
     return Constraints(
         required=split_words(args.require),
         forbidden=split_words(args.forbid),
-        minimum_length=args.min_length,
-        maximum_length=args.max_length,
-        repeats=not args.no_repeats,
+        minimum_length=settings.min_length,
+        maximum_length=settings.max_length,
+        repeats=settings.repeats,
     )
 
 
@@ -138,7 +143,7 @@ def _directory(given: Path | None) -> Path:
     if not DEFAULT_MODEL.is_dir():
         raise BundleError(
             f"sightwords {sightwords.__version__} carries no trained language model; name one "
-            "with --model DIR (sightwords train language makes it)"
+            "with --language DIR (sightwords train language makes it)"
         )
     return DEFAULT_MODEL
 

@@ -30,8 +30,8 @@ from sightwords.cli import (
     train,
     words,
 )
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.talk import OneLine, say
+from sightwords.cli.options import HelpFormatter
+from sightwords.cli.output import OneLine, say
 from sightwords.errors import SightwordsError, on_one_line
 
 VERBS = (

@@ -11,20 +11,45 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from sightwords.config.changes import keys_of, read_changes
+from sightwords.config.check import check
 from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, ImageLimits, limits_of
 from sightwords.settings import from_mapping
 
 T = TypeVar("T")
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Folds descriptions; keeps each line that starts with `example:` to itself."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        parts: list[str] = []
+        prose: list[str] = []
+        for line in [*text.splitlines(), "example:"]:
+            if not line.startswith("example:"):
+                prose.append(line)
+                continue
+            if prose:
+                parts.append(super()._fill_text(" ".join(prose), width, indent))
+                prose = []
+            parts.append(indent + line)
+        return "\n".join(parts[:-1])
+
+
 @dataclasses.dataclass(frozen=True)
 class PhotoSettings:
-    """What captioning one photo may cost."""
+    """What one photo may cost, and on how many threads."""
 
+    threads: int = 0
+    """CPU threads; 0: all."""
     max_seconds: float = MAX_SECONDS
     """Time limit for one photo."""
     max_memory: float = MAX_MEGABYTES
     """Memory limit for decoding one photo, in MB."""
+
+    def __post_init__(self) -> None:
+        check(self, "threads", self.threads >= 0, "at least 0")
+        for name in ("max_seconds", "max_memory"):
+            check(self, name, getattr(self, name) > 0, "above 0")
 
     def limits(self) -> ImageLimits:
         """As the decoder takes them."""
@@ -71,10 +96,10 @@ def add_json(parser: argparse.ArgumentParser, what: str = "one JSON object per l
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
-def add_required_words(parser: argparse.ArgumentParser) -> None:
+def add_require(parser: argparse.ArgumentParser) -> None:
     """Register `--require` and `--forbid`."""
-    for option, text in (("--require", "use this word in every sentence"),
-                         ("--forbid", "never use this word")):  # fmt: skip
+    for option, text in (("--require", "every caption must use this word"),
+                         ("--forbid", "no caption may use this word")):  # fmt: skip
         parser.add_argument(
             option,
             action="append",
@@ -99,14 +124,31 @@ def add_allow_urls(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_workers(parser: argparse.ArgumentParser, text: str) -> None:
+    """Register `--workers`."""
+    parser.add_argument("--workers", type=at_least(1), metavar="N", help=text)
+
+
+def add_out(parser: argparse.ArgumentParser, text: str, metavar: str = "DIR") -> None:
+    """Register `--out` of a verb that also prints."""
+    parser.add_argument("--out", metavar=metavar, help=text)
+
+
 def add_address(parser: argparse.ArgumentParser) -> None:
     """Register `--host` and `--port`."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: this machine only)"
     )
     parser.add_argument(
-        "--port", type=at_least(1), default=8000, metavar="N", help="port (default: 8000)"
+        "--port", type=_port, default=8000, metavar="N", help="port (default: 8000)"
     )
+
+
+def _port(text: str) -> int:
+    number: int = at_least(1)(text)
+    if number > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port, 1 to 65535")
+    return number
 
 
 def at_least(least: int) -> Any:
@@ -132,6 +174,8 @@ def share(text: str) -> float:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "all"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -5,20 +5,48 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from sightwords.cli.address import allowed_names, check_address
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import (
+    HelpFormatter,
+    add_address,
+    add_bundle,
+    add_set,
+    add_workers,
+    read_set,
+)
 from sightwords.errors import InputError, require
 
 TOKEN_VARIABLE = "SIGHTWORDS_TOKEN"
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Limits of one server."""
+
+    max_megabytes: int = 32
+    """Size of one request."""
+    max_megapixels: float = 64.0
+    """Size of one photo."""
+    max_memory: int = 300
+    """MB for decoding one photo."""
+    max_images: int = 16
+    """Photos in one request."""
+    max_seconds: float = 30.0
+    """From a request to its answer."""
+    queue: int = 64
+    """Photos that may wait; further ones are answered 503."""
+    batch: int = 4
+    """Photos that a worker takes at a time."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the verb."""
     parser = subparsers.add_parser(
         "serve",
-        help="open a page to caption photographs with, and a REST interface",
+        help="open a page to caption photos with, and a REST interface",
         description="Serve a page and a REST interface (POST /v1/caption, /v1/words, /v1/rank; "
         "/openapi.json describes them) on this machine until stopped with Ctrl-C. Nothing is "
         "stored, and nothing is fetched from elsewhere. Needs the extra 'web'.",
@@ -29,46 +57,24 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "example: curl -F image=@cat.jpg http://127.0.0.1:8000/v1/caption",
         formatter_class=HelpFormatter,
     )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on (default: this machine only); others need a token",
-    )
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="(default: 8000)")
-    parser.add_argument(
-        "--bundle",
-        metavar="BUNDLE",
-        help="a model of your own: a directory, a zip or hf://OWNER/NAME (default: built in)",
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes that caption (default: one a core)"
-    )
+    add_address(parser)
+    add_bundle(parser)
+    add_workers(parser, "processes that caption (default: one per core)")
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"clients must send the token in it as a bearer token (also: ${TOKEN_VARIABLE})",
+        help=f"a file with the bearer token that clients must send (also: ${TOKEN_VARIABLE})",
     )
     parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="answer to this name too, such as that of a proxy; repeatable; needed where --host is "
-        "0.0.0.0 or :: ('*' for every name, with a token only)",
+        help="also answer to this host name, such as that of a proxy; repeatable; needed if --host "
+        "is 0.0.0.0 or :: ('*', with a token only: every name)",
     )
-    for option, default, unit, text in (
-        ("--max-megabytes", 32, int, "of one request"),
-        ("--max-megapixels", 64, float, "of one photograph"),
-        ("--max-memory", 300, int, "MB for decoding one photo"),
-        ("--max-images", 16, int, "photographs in one request"),
-        ("--max-seconds", 30, float, "from a request to its answer"),
-        ("--queue", 64, int, "photographs that may wait; further ones are answered 503"),
-        ("--batch", 4, int, "photographs that a worker takes at a time"),
-    ):
-        parser.add_argument(
-            option, type=unit, default=default, metavar="N", help=f"{text} (default: {default})"
-        )
+    add_set(parser, ServeSettings)
     parser.set_defaults(run=run, parser=parser)
 
 
@@ -80,18 +86,15 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.web.limits import MEGABYTE, Limits
     from sightwords.web.serve import serve
 
-    if args.workers is not None and args.workers < 1:
-        args.parser.error(f"--workers {args.workers}: give 1 or more")
-    if not 0 < args.port < 65536:
-        args.parser.error(f"--port {args.port}: give 1 to 65535")
+    settings = read_set(ServeSettings, args)
     limits = Limits(
-        body_bytes=args.max_megabytes * MEGABYTE,
-        pixels=int(args.max_megapixels * 1e6),
-        memory_bytes=args.max_memory * MEGABYTE,
-        images=args.max_images,
-        seconds=args.max_seconds,
-        queue=args.queue,
-        batch=args.batch,
+        body_bytes=settings.max_megabytes * MEGABYTE,
+        pixels=int(settings.max_megapixels * 1e6),
+        memory_bytes=settings.max_memory * MEGABYTE,
+        images=settings.max_images,
+        seconds=settings.max_seconds,
+        queue=settings.queue,
+        batch=settings.batch,
     )
     token = _token(args.token_file)
     hosts = allowed_names(args.host, args.allow_host, token=token is not None)
@@ -131,7 +134,7 @@ def _checked(token: str, where: str) -> str:
     for letter in token:
         if not "!" <= letter <= "~":
             raise InputError(
-                f"{where}: holds no token that a client could send: it has {letter!r} in it; "
+                f"{where}: holds a token that no client could send: it contains {letter!r}; "
                 "write one line of letters and digits, without spaces"
             )
     return token

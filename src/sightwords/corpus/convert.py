@@ -114,7 +114,7 @@ def _check_index(index: Path, settings: dict[str, Any], shards: list[str]) -> bo
         if shards:
             raise CorpusError(
                 f"{index.parent}: holds shards of that name but no {index.name}; "
-                "choose another --out or --name"
+                "choose another --out or --set name=NAME"
             )
         return False
     try:
@@ -126,7 +126,8 @@ def _check_index(index: Path, settings: dict[str, Any], shards: list[str]) -> bo
     if not same:
         raise CorpusError(
             f"{index}: the shards there were made with other settings "
-            f"({json.dumps(found['settings'])}); choose another --out or --name, or remove them"
+            f"({json.dumps(found['settings'])}); choose another --out or --set name=NAME, or "
+            "remove them"
         )
     return bool(complete)
 

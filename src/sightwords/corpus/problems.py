@@ -41,10 +41,10 @@ REMEDIES: dict[Kind, str] = {
     Kind.EMPTY_CAPTION: "write a caption there, or remove the row; the image's others were kept",
     Kind.NO_CAPTIONS: "add a caption or remove the image; it was left out",
     Kind.CAPTION_WITHOUT_IMAGE: "name the image in that row, or remove the row",
-    Kind.WRONG_ENCODING: "save the file as UTF-8, or name its encoding with --encoding",
+    Kind.WRONG_ENCODING: "save the file as UTF-8, or name its encoding with --set encoding=NAME",
     Kind.MALFORMED_RECORD: "fix that record; only it was left out",
     Kind.MISSING_COLUMNS: "add a header with 'image' and 'caption', or name the columns "
-    "with --image-column and --captions",
+    "with --set image_column=COLUMN and --set captions=COLUMN",
     Kind.TRUNCATED_FILE: "copy or download the file again; every whole record before the cut "
     "was read",
     Kind.DAMAGED_FILE: "copy or download the file again; the records around the damage were read",

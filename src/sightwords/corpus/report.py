@@ -10,7 +10,7 @@ from sightwords.corpus.problems import REMEDIES, Kind, Problem, printable
 from sightwords.corpus.summary import VOCABULARY_SIZE, Summary, length_statistics
 
 _SHOWN = 3
-"""Problems of each kind that the report names; --problems writes them all."""
+"""Problems of each kind that the report names; `--set problems=FILE` writes them all."""
 
 
 def report_json(corpus: Corpus, summary: Summary) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def report_json(corpus: Corpus, summary: Summary) -> dict[str, Any]:
 
 
 def problem_json(problem: Problem) -> dict[str, str]:
-    """One problem as a line of a --problems file."""
+    """One problem as a line of the file that `--set problems` names."""
     return {
         "kind": str(problem.kind),
         "where": problem.where,

@@ -261,7 +261,7 @@ def _codec(location: str, stream: io.BufferedReader, encoding: str) -> str:
     if name == "utf-8" and start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise CorpusError(
             f"{location}: starts with a UTF-16 byte-order mark, expected UTF-8; "
-            "save it as UTF-8 ('data inspect' and 'data convert' also take --encoding utf-16)"
+            "save it as UTF-8 ('data inspect' and 'data convert' also take --set encoding=utf-16)"
         )
     return "utf-8-sig" if name == "utf-8" else name
 

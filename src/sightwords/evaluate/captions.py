@@ -129,7 +129,7 @@ bleu_3, bleu_4, meteor, rouge_l, cider
             raise ScoreError(f"there is no metric {name!r}; choose among {', '.join(known)}")
         chosen.update(GROUPS.get(name, (name,)))
     if not chosen:
-        raise ScoreError("no metric was chosen; name at least one, or give no --metrics for all")
+        raise ScoreError("no metric was chosen; name at least one, or leave out metrics for all")
     return tuple(metric for metric in EVERY_METRIC if metric in chosen)
 
 

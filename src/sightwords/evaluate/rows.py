@@ -1,6 +1,6 @@
 """One small JSON file per table row: `DIR/<table>/<system>.json`.
 
-A row is written by the command that measured it (`--save-row TABLE:SYSTEM`) and read by
+A row is written by the command that measured it (`--set save_row=TABLE:SYSTEM`) and read by
 `sightwords evaluate tables`; nothing else puts a number into a table. Values are fractions
 (0.257 for 25.7 %), perplexity as it is. The columns that people fill are read from the results.json
 that `sightwords study results --out` writes; a study whose votes are not people's, or that compared
@@ -123,7 +123,7 @@ def read_row(path: Path) -> Row:
         if isinstance(error, ScoreError):
             raise ScoreError(f"{path}: {error}") from error
         raise ScoreError(
-            f"{path}: not a table row ({error!r}); expected the JSON that --save-row writes"
+            f"{path}: not a table row ({error!r}); expected the JSON that --set save_row writes"
         ) from error
 
 

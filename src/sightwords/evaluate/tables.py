@@ -54,7 +54,7 @@ def paper_tables(folder: str | Path, *, studies: Sequence[str | Path] = ()) -> t
     folder = Path(folder)
     if not folder.is_dir():
         raise ScoreError(
-            f"{folder}: no such folder; save rows there first, with --save-row TABLE:SYSTEM"
+            f"{folder}: no such folder; save rows there first, with --set save_row=TABLE:SYSTEM"
         )
     return (
         words_table(read_rows(folder, "words")),

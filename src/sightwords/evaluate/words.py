@@ -120,7 +120,8 @@ def _images(
     if without or unscored:
         raise ScoreError(
             f"{without} scored images have no reference and {unscored} images with references "
-            "have no scores; give both for the same images, or judge the shared ones with --subset"
+            "have no scores; give both for the same images, or judge the shared ones with "
+            "--set subset=true"
         )
     return shared, "", []
 

@@ -86,9 +86,9 @@ def _decoded(
 
 _WHY = {
     "memory": "cannot be decoded within the limits: {}; shrink the photo, or raise the limit if "
-    "you trust it (--max-memory, ImageLimits.memory_bytes)",
+    "you trust it (--set max_memory=MB, ImageLimits.memory_bytes)",
     "seconds": "cannot be decoded: {}; save it in another format, or raise the limit if you trust "
-    "it (--max-seconds, ImageLimits.seconds)",
+    "it (--set max_seconds=S, ImageLimits.seconds)",
     "crash": "cannot be decoded: {}; the file is damaged or hostile: save it in another format",
     "failed": "cannot be decoded ({}); save it in another format",
 }

@@ -58,9 +58,7 @@ _DECODER_BYTES = {"WEBP": 18, "JPEG2000": 20, "AVIF": 10, "HEIF": 6}
 """What a decoder allocates per pixel, its result included; 4 at most for all other formats."""
 _MODE_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 
-_LESS = (
-    "shrink the photo, or raise the limit if you trust it (--max-memory, ImageLimits.memory_bytes)"
-)
+_LESS = "shrink the photo, or raise the limit if you trust it (--set max_memory=MB, ImageLimits.memory_bytes)"
 _warnings_lock = threading.Lock()
 
 
@@ -290,7 +288,7 @@ def _refuse_size(size: tuple[int, ...], limits: ImageLimits, name: str) -> None:
         raise ImageError(
             f"{name}: {width} x {height} is {width * height / 1e6:.0f} megapixels, over the limit "
             f"of {limits.pixels / 1e6:.0f}; shrink the image, or raise the limit if it is trusted "
-            "(ImageLimits.pixels in Python, --max-megapixels of sightwords serve)"
+            "(ImageLimits.pixels in Python, --set max_megapixels=N of sightwords serve)"
         )
 
 

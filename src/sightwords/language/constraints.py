@@ -147,7 +147,8 @@ def pose(
     if asked.minimum_length > limit:
         raise InputError(
             f"constraints: minimum_length {asked.minimum_length} is above the longest sentence of "
-            f"the search, {limit}; lower it, or raise maximum_length (--max-length of generate)"
+            f"the search, {limit}; lower it, or raise maximum_length (--set max_length=N of "
+            "generate)"
         )
     required = np.array(sorted({vocabulary.ids[w] for w in asked.required}), dtype=np.int32)
     once = np.zeros(size, dtype=np.bool_)

@@ -67,7 +67,7 @@ def draw_pairs(
     if wanted > len(usable):
         raise StudyError(
             f"{wanted} pairs requested, but only {len(usable)} images have a photo and captions of "
-            "both sides; request fewer with --pairs, or give more captions"
+            "both sides; request fewer with --set pairs=N, or give more captions"
         )
     pairs, references = [], {}
     for place in rng.permutation(len(usable))[:wanted]:
@@ -131,7 +131,7 @@ def draw_checks(
     if len(able) < count or len(others) < 2:
         raise StudyError(
             f"{count} check cases need {max(count, 2)} images with human captions, but there are "
-            f"{len(able)}; give --images with captions, or --checks 0 for no check cases"
+            f"{len(able)}; give --images with captions, or --set checks=0 for no check cases"
         )
     chosen = [able[place] for place in rng.permutation(len(able))[:count]]
     sampled = [others[place] for place in rng.permutation(len(others))[:1000]]

@@ -52,7 +52,7 @@ class Design:
         if self.origin not in ORIGINS:
             raise StudyError(f"origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
         if not self.system.strip() or not self.against.strip():
-            raise StudyError("both sides of a study need a name, but one is empty; give --name")
+            raise StudyError("both sides of a study need a name, but one is empty; give --set name=NAME")
 
     @property
     def judges(self) -> int:

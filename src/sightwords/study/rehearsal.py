@@ -33,7 +33,7 @@ def rehearse(
     if store.design.origin == "human":
         raise StudyError(
             f"{store.name}: this study is for people and takes no scripted votes; create one with: "
-            "sightwords study create --origin simulated"
+            "sightwords study create --set origin=simulated"
         )
     done = 0
     while at_most is None or done < at_most:

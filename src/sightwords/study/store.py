@@ -106,7 +106,7 @@ def create_store(
         with engine.begin() as connection:
             if sa.inspect(connection).has_table("study"):
                 raise StudyError(
-                    f"{name}: this database already holds a study; give another one with --study"
+                    f"{name}: this database already holds a study; give another one as STUDY"
                 )
             schema.metadata.create_all(connection)
             _fill(connection, design, photos, pairs)

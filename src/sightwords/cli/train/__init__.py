@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 from sightwords.cli.train import all as all_stages
 from sightwords.cli.train import calibration, dmsm, language, mert, places, quantise, words
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.talk import say
+from sightwords.cli.options import HelpFormatter
+from sightwords.cli.output import say
 from sightwords.cli.train.progress import QUIET_SECONDS, clock, need_torch
 from sightwords.cli.train.settings import add_settings, device_of, print_settings, read_settings
 

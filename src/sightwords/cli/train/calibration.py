@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.options import add_set, read_set
+from sightwords.cli.options import HelpFormatter, add_set, read_set
 from sightwords.cli.train.progress import Talk
 from sightwords.cli.train.words import add_hold_out
+from sightwords.config.check import check
 
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 
@@ -26,6 +26,9 @@ class CalibrationSettings:
     """Boxes of every image, for a detector that was trained on boxes."""
     threads: int = 0
     """CPU threads; 0: all."""
+
+    def __post_init__(self) -> None:
+        check(self, "threads", self.threads >= 0, "at least 0")
 
 
 def add_parser(verbs: Verbs[argparse.ArgumentParser]) -> None:

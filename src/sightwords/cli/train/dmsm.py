@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 from sightwords.cli.train.progress import Talk, need_torch
 from sightwords.cli.train.settings import (
     add_settings,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 from sightwords.cli.train.progress import Talk
 from sightwords.cli.train.settings import add_settings, print_settings, read_settings
 from sightwords.errors import InputError

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 from sightwords.cli.train.progress import Talk
 from sightwords.cli.train.settings import (
     add_settings,

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from sightwords.cli.help import HelpFormatter
+from sightwords.cli.options import HelpFormatter
 
 Verbs = argparse._SubParsersAction  # of argparse.ArgumentParser
 

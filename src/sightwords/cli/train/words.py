@@ -10,8 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightwords.cli.help import HelpFormatter
-from sightwords.cli.options import at_least
+from sightwords.cli.options import HelpFormatter, at_least
 from sightwords.cli.train.progress import Talk, need_torch, step_progress
 from sightwords.cli.train.settings import (
     add_settings,

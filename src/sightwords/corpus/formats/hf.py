@@ -109,7 +109,7 @@ def _fields(source: str, features: Mapping[str, Any], columns: Columns) -> Field
     if not fields.captions or (columns.image is not None and not fields.image):
         raise CorpusError(
             f"{source}: no caption column among {', '.join(features) or 'no columns'}; "
-            "name the columns with --captions and --image-column"
+            "name the columns with --set captions=COLUMN and --set image_column=COLUMN"
         )
     return fields
 

@@ -142,8 +142,8 @@ def import_records(store: Store, records: Iterable[Record], *, now: float) -> Im
             ).one_or_none()
             if row is None:
                 raise StudyError(
-                    f"{record.where}: key {record.key!r} is not in this study; with --study, give "
-                    "the study of the export"
+                    f"{record.where}: key {record.key!r} is not in this study; give the study "
+                    "of the export as STUDY"
                 )
             if _is_new(row, record.choice, done):
                 judge = _judge_named(connection, record.judge)

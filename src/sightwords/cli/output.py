@@ -1,10 +1,16 @@
-"""What the command line says on stderr: one line per message, whatever a name may hold."""
+"""What the command line writes: data on stdout, messages on stderr, whatever a name may hold.
+
+Linux lets a file's name be any bytes, and hold a line break.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 
 from sightwords.errors import on_one_line
@@ -16,7 +22,7 @@ def say(text: object) -> None:
 
 
 def tell(text: str) -> None:
-    """Print text as it is. A reader of stderr that has gone must not stop the work."""
+    """Print text as it is. The work goes on when nobody reads stderr any more."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -33,3 +39,19 @@ class OneLine(logging.Formatter):
         """Escape control characters."""
         record.message = on_one_line(record.message)
         return super().formatMessage(record)
+
+
+def let_any_name_out() -> None:
+    """Write names that are not text as the bytes that came in."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
+
+
+def json_line(record: Mapping[str, object], name: str) -> str:
+    r"""A record as JSON in UTF-8; where the name is not text, its bytes are escaped.
+
+    >>> json_line({"image": "é.jpg"}, "é.jpg"), json_line({"image": "\udce9"}, "\udce9")
+    ('{"image": "é.jpg"}', '{"image": "\\udce9"}')
+    """
+    odd = any("\ud800" <= letter <= "\udfff" for letter in name)
+    return json.dumps(record, ensure_ascii=odd)
