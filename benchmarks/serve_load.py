@@ -101,7 +101,8 @@ def served(bodies: list[bytes], args: argparse.Namespace) -> dict[str, Any]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port)]
-    command += ["--workers", str(args.workers), "--batch", str(args.batch), "--max-seconds", "120"]
+    command += ["--workers", str(args.workers), "--set", f"batch={args.batch}"]
+    command += ["--set", "max_seconds=120"]
     command += ["--bundle", args.bundle] if args.bundle else []
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:

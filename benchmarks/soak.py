@@ -126,7 +126,7 @@ def _free_port() -> int:
 
 def _start(port: int, args: argparse.Namespace) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "sightwords", "serve", "--port", str(port)]
-    command += ["--workers", str(args.workers), "--max-megabytes", str(BODY_MEGABYTES)]
+    command += ["--workers", str(args.workers), "--set", f"max_megabytes={BODY_MEGABYTES}"]
     command += ["--bundle", args.bundle] if args.bundle else []
     log = args.out.with_suffix(".log").open("wb")
     server = subprocess.Popen(command, stderr=log)

@@ -95,14 +95,14 @@ def write_study(
 
 def run_study(folder: Path, name: str, against: str, options: argparse.Namespace) -> None:
     """The commands that a user would type."""
-    study = ["--study", str(folder / "study.db")]
+    study = str(folder / "study.db")
     create = ["--images", str(options.images), "--system", str(folder / f"{name}.json")]
-    create += ["--against", str(folder / f"{against}.json"), "--pairs", "all"]
-    create += ["--judges-per-pair", "3", "--checks", "0"]
+    create += ["--against", str(folder / f"{against}.json"), "--set", "pairs=all"]
+    create += ["--set", "judges_per_pair=3", "--set", "checks=0"]
     for command in (
-        ["create", *study, *create],
-        ["import", *study, str(folder / "votes.csv"), "--from", "votes"],
-        ["results", *study, "--out", str(folder / "results"), "--metrics", options.metrics],
+        ["create", study, *create],
+        ["import", str(folder / "votes.csv"), study, "--from", "votes"],
+        ["results", study, "--out", str(folder / "results"), "--set", f"metrics={options.metrics}"],
     ):
         print(f"\n$ sightwords study {command[0]} ...")
         if sightwords(["study", *command]):

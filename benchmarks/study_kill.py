@@ -43,7 +43,7 @@ class Server:
 
     def __init__(self, where: str, port: int) -> None:
         self.command = [sys.executable, "-m", "sightwords", "study", "serve"]
-        self.command += ["--study", where, "--port", str(port)]
+        self.command += [where, "--port", str(port)]
         self.port = port
         self.kills = 0
         self.process = self.start()

@@ -10,7 +10,7 @@ are. WEIGHTS is a folder that holds `dinov2-vits14/`, `vgg16-conv.fp16.safetenso
 there. `--sizes` judges a ViT at other input sizes too, its position embeddings resampled.
 
 Each row writes `NAME.npz`: `ids`, `words`, `scores` float16 (N, V) of the first half of `--val` by
-id hash and of `--test` (`sightwords evaluate words --subset` reads it), and for `--test` the region
+id hash and of `--test` (`sightwords evaluate words` reads it), and for `--test` the region
 of each map's peak, which `localisation.py` plays the pointing game with. `results.jsonl` has AP and
 PHR by part of speech of that half of `--val`; `--test` is scored and not judged. `--outputs
 SET=SOURCE ...` writes what the paper's rows of captions need besides (`paper_outputs.py`).

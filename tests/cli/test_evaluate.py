@@ -209,16 +209,16 @@ def test_metrics_that_count_mistakes(files: Path, capsys: pytest.CaptureFixture[
         json.dumps([{"image_id": i, "caption": f"{said} and a car"} for i, said in RESULTS.items()])
     )
     refs = ["mine.json", "--references", "refs.jsonl", "--json"]
-    assert call("captions", *refs, "--metrics=chair,alt_text", "--boxes=boxes.json") == 0
+    assert call("captions", *refs, "--set=metrics=chair,alt_text", "--set=boxes=boxes.json") == 0
     found = json.loads(capsys.readouterr().out)
     # Images 1 and 2 have boxes; both captions name a car, beside a dog and beside cats.
     assert (found["chair_s"], found["chair_i"]) == (1.0, 0.5)
     assert found["alt_ending"] == 1.0
-    with pytest.raises(SightwordsError, match="--boxes"):
-        call("captions", *refs, "--metrics=chair")
+    with pytest.raises(SightwordsError, match="boxes"):
+        call("captions", *refs, "--set=metrics=chair")
     Path("boxes.json").write_text('{"1": "dog"}')
     with pytest.raises(SightwordsError, match=r"boxes\.json.*'1'"):
-        call("captions", *refs, "--boxes=boxes.json")
+        call("captions", *refs, "--set=boxes=boxes.json")
 
 
 def test_boxes_in_cocos_own_form(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,7 +228,7 @@ def test_boxes_in_cocos_own_form(files: Path, capsys: pytest.CaptureFixture[str]
         "annotations": [{"image_id": 1, "category_id": 18}],
     }
     Path("instances.json").write_text(json.dumps(instances))
-    options = [METRICS, "--boxes", "instances.json", "--json"]
+    options = [METRICS, "--set=boxes=instances.json", "--json"]
     assert call("captions", "mine.json", "--references", "refs.jsonl", *options) == 0
     assert "chair_s" not in json.loads(capsys.readouterr().out)
     assert call("captions", "mine.json", "--references", "refs.jsonl", *options[1:]) == 0

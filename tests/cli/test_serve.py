@@ -56,13 +56,13 @@ def test_where_the_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert _token(file) == "from-file"
     for wrong in ("", "\n", "two words", "schlüssel", "one\ntwo\n", " a", "a\n\n", "a\x00"):
         file.write_text(wrong, encoding="utf-8")
-        with pytest.raises(InputError, match="no token"):
+        with pytest.raises(InputError, match="token"):
             _token(file)
     with pytest.raises(InputError, match="cannot be read"):
         _token(tmp_path / "absent")
     for wrong in ("secret\n", "secret ", " secret", "se cret", "schlüssel"):
         monkeypatch.setenv(TOKEN_VARIABLE, wrong)
-        with pytest.raises(InputError, match=rf"\${TOKEN_VARIABLE}: holds no token"):
+        with pytest.raises(InputError, match=rf"\${TOKEN_VARIABLE}: .*token"):
             _token(None)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sightwords.config.changes import keys_of, read_changes
 from sightwords.config.check import check
+from sightwords.errors import ConfigError
 from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, ImageLimits, limits_of
 from sightwords.settings import from_mapping
 
@@ -79,7 +80,11 @@ def add_set(
 
 def read_set(kind: type[T], args: argparse.Namespace) -> T:
     """What `--set` asks for; the rest has its default."""
-    return from_mapping(kind, read_changes(args.set, dict(keys_of(kind))), where="--set")
+    try:
+        return from_mapping(kind, read_changes(args.set, dict(keys_of(kind))), where="--set")
+    except ConfigError as error:
+        args.parser.error(str(error))
+        raise
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,10 @@ _DECODER_BYTES = {"WEBP": 18, "JPEG2000": 20, "AVIF": 10, "HEIF": 6}
 """What a decoder allocates per pixel, its result included; 4 at most for all other formats."""
 _MODE_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 
-_LESS = "shrink the photo, or raise the limit if you trust it (--set max_memory=MB, ImageLimits.memory_bytes)"
+_LESS = (
+    "shrink the photo, or raise the limit if you trust it (--set max_memory=MB, "
+    "ImageLimits.memory_bytes)"
+)
 _warnings_lock = threading.Lock()
 
 

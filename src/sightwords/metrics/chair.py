@@ -107,5 +107,5 @@ def _check(pairs: Comparison, boxes: Mapping[str, Sequence[str]], table: Objects
             if name not in table.classes:
                 raise ScoreError(
                     f"the boxes of image {image!r} name {name!r}, which the table of objects does "
-                    "not have; give a table of these classes (--objects)"
+                    "not have; give a table of these classes (--set objects=FILE)"
                 )

@@ -52,7 +52,9 @@ class Design:
         if self.origin not in ORIGINS:
             raise StudyError(f"origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
         if not self.system.strip() or not self.against.strip():
-            raise StudyError("both sides of a study need a name, but one is empty; give --set name=NAME")
+            raise StudyError(
+                "both sides of a study need a name, and one is empty; give --set name=NAME"
+            )
 
     @property
     def judges(self) -> int:

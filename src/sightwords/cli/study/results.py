@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     """Count, print and write."""
     settings = read_set(CountSettings, args)
     with opened(args) as store:
-        from sightwords.study.results.tables import result_tables, results_json
         from sightwords.study.results.count import study_results
+        from sightwords.study.results.tables import result_tables, results_json
 
         results = study_results(store, votes_per_pair=settings.votes or None, seed=settings.seed)
         tables = [*result_tables(results), *_agreement(store, results, args, settings)]
