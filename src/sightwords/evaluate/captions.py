@@ -90,7 +90,9 @@ def evaluate_captions(
     if boxes is not None and metrics is None:
         chosen = (*chosen, *GROUPS["chair"])
     if boxes is None and set(GROUPS["chair"]) & set(chosen):
-        raise ScoreError("chair needs the objects of each image; give a file of boxes (--set boxes=FILE)")
+        raise ScoreError(
+            "chair needs the objects of each image; give a file of boxes (--set boxes=FILE)"
+        )
     captions, wanted = _load_results(results), load_references(references)
     notes: list[str] = []
     mark = ""
