@@ -14,7 +14,7 @@ from sightwords.errors import ScoreError
 from sightwords.evaluate.baselines import (
     derangement,
     evaluate_baseline,
-    hold_out,
+    hold_out_one,
     shuffle_captions,
     usual_count,
 )
@@ -56,7 +56,7 @@ def test_shuffled_captions_are_human_and_of_another_image() -> None:
 
 
 def test_each_caption_is_held_out_once_and_never_its_own_reference() -> None:
-    rounds = [hold_out(PEOPLE, turn, None, seed=0) for turn in range(5)]
+    rounds = [hold_out_one(PEOPLE, turn, None, seed=0) for turn in range(5)]
     for key, said in PEOPLE.items():
         assert sorted(captions[key] for captions, _ in rounds) == sorted(said)
         for captions, references in rounds:
@@ -66,7 +66,7 @@ def test_each_caption_is_held_out_once_and_never_its_own_reference() -> None:
 def test_images_with_other_numbers_of_captions_take_part() -> None:
     people = {**PEOPLE, "few": ("a", "b", "c", "d"), "many": tuple("abcdefg")}
     assert usual_count(people) == 5
-    rounds = [hold_out(people, turn, 4, seed=0) for turn in range(5)]
+    rounds = [hold_out_one(people, turn, 4, seed=0) for turn in range(5)]
     assert {len(r["few"]) for _, r in rounds} == {3}
     assert {len(r["many"]) for _, r in rounds} == {4}
     assert len({c["many"] for c, _ in rounds}) == 5
@@ -74,7 +74,7 @@ def test_images_with_other_numbers_of_captions_take_part() -> None:
 
 
 def test_equal_captions_may_still_be_compared_with_each_other() -> None:
-    captions, references = hold_out({"1": ("a dog", "a dog")}, 0, None, seed=0)
+    captions, references = hold_out_one({"1": ("a dog", "a dog")}, 0, None, seed=0)
     assert captions == {"1": "a dog"}
     assert references == {"1": ("a dog",)}
 
@@ -83,7 +83,7 @@ def test_human_is_the_mean_over_choices() -> None:
     people = {"1": ("a dog runs", "a dog", "the dog runs"), "2": ("cats", "a cat", "cats sit")}
     report = evaluate_baseline("human", people, metrics=["bleu_1", "cider"])
     rounds = [
-        evaluate_captions(*hold_out(people, turn, None, seed=0), metrics=["bleu_1", "cider"])
+        evaluate_captions(*hold_out_one(people, turn, None, seed=0), metrics=["bleu_1", "cider"])
         for turn in range(3)
     ]
     for metric in ("bleu_1", "cider"):

@@ -56,7 +56,7 @@ def evaluate_baseline(
         mark = f"|baseline:shuffled-human|seed:{seed}"
     elif kind == "human":
         turns = choices or min(usual_count(people), MOST_CHOICES)
-        rounds = [hold_out(people, t, references_per_image, seed=seed) for t in range(turns)]
+        rounds = [hold_out_one(people, t, references_per_image, seed=seed) for t in range(turns)]
         mark = f"|baseline:human|choices:{turns}|seed:{seed}"
     else:
         raise ScoreError(f"there is no baseline {kind!r}; choose among {', '.join(BASELINES)}")
@@ -101,7 +101,7 @@ def derangement(count: int, rng: random.Random) -> list[int]:
     return order
 
 
-def hold_out(
+def hold_out_one(
     people: Mapping[str, Sequence[str]], turn: int, references_per_image: int | None, *, seed: int
 ) -> Held:
     """In the given turn: one caption of each image, and its other captions as references.

@@ -30,6 +30,7 @@ from sightwords.metrics.ngrams import (
     count_in_blocks,
     count_ngrams,
     pair_up,
+    spans,
 )
 from sightwords.metrics.score import Comparison, Score, signature
 
@@ -195,8 +196,7 @@ def _meeting_cells(order: OrderCounts, sentences: Interned) -> tuple[IntArray, I
     run = order.run[candidate]
     width = references[run]
     first = (ends - references)[run]
-    offset = np.repeat(first - (np.cumsum(width) - width), width)
-    return np.repeat(candidate, width), offset + np.arange(len(offset))
+    return np.repeat(candidate, width), spans(first, width)
 
 
 def _length_penalty(sentences: Interned, pairs: Pairs) -> FloatArray:

@@ -180,6 +180,16 @@ def pair_up(sentences: Interned) -> Pairs:
     return Pairs(candidate, np.arange(width.sum()) - offset[candidate], starts, offset)
 
 
+def spans(first: IntArray, counts: IntArray) -> IntArray:
+    """Ranges of numbers, one after the other: `counts[i]` of them from `first[i]` on.
+
+    >>> spans(np.array([5, 9]), np.array([3, 2])).tolist()
+    [5, 6, 7, 9, 10]
+    """
+    ends = np.cumsum(counts)
+    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+
+
 def _count_orders(sentences: Interned) -> tuple[OrderCounts, ...]:
     tokens, lengths = sentences.tokens, sentences.lengths
     sentence_of = np.repeat(np.arange(len(lengths)), lengths)  # (T,)

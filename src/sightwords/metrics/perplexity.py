@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from sightwords.errors import ScoreError
 
-UNKNOWN = "<unk>"
-
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:

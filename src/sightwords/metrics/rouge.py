@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightwords.metrics.ngrams import FloatArray, IntArray, Interned, Pairs, pair_up
+from sightwords.metrics.ngrams import FloatArray, IntArray, Interned, Pairs, pair_up, spans
 from sightwords.metrics.score import Comparison, Score, signature
 
 BETA = 1.2
@@ -120,9 +120,8 @@ def _match_bits(
     by_length = np.argsort(-length, kind="stable")  # longest candidates first: work on a prefix
     heights = height[by_length]
     ends = np.cumsum(heights)
-    starts = sentences.starts[reference[by_length]] - (ends - heights)
     pair = np.repeat(np.arange(len(by_length)), heights)
-    tokens = sentences.tokens[np.repeat(starts, heights) + np.arange(len(pair))]
+    tokens = sentences.tokens[spans(sentences.starts[reference[by_length]], heights)]
     bits = np.zeros(len(tokens), dtype=np.uint64)
     first = sentences.starts[candidate[by_length]]
     reaching = np.searchsorted(-length[by_length], -np.arange(int(length.max(initial=0))), "left")

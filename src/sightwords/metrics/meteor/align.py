@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from sightwords.errors import ScoreError
 from sightwords.metrics.meteor.hash import I64
-from sightwords.metrics.meteor.lexicon import spans
 from sightwords.metrics.meteor.match import Matches
+from sightwords.metrics.ngrams import spans
 
 Flags = npt.NDArray[np.bool_]
 

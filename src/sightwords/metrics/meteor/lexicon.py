@@ -22,6 +22,7 @@ from sightwords.metrics.meteor.data import MeteorData
 from sightwords.metrics.meteor.hash import I64, U64, SpanHasher
 from sightwords.metrics.meteor.paraphrases import LONGEST_PHRASE, ParaphraseTable
 from sightwords.metrics.meteor.stem import stem
+from sightwords.metrics.ngrams import spans
 
 EXACT, STEM, SYNONYM, PARAPHRASE, REVERSE_PARAPHRASE = range(5)
 """The order in which METEOR lists matches; the last two are one module to its scores."""
@@ -178,13 +179,3 @@ def _scatter(keys: I64) -> U64:
     spread: U64 = keys.astype(np.uint64) * _SCATTER
     spread >>= np.uint64(64 - _SIEVE_BITS)
     return spread
-
-
-def spans(first: I64, counts: I64) -> I64:
-    """Ranges one after the other.
-
-    >>> spans(np.array([5, 9]), np.array([3, 2]))
-    array([ 5,  6,  7,  9, 10])
-    """
-    ends = np.cumsum(counts)
-    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)

@@ -17,8 +17,8 @@ from sightwords.metrics.meteor.lexicon import (
     REVERSE_PARAPHRASE,
     Lexicon,
     Phrases,
-    spans,
 )
+from sightwords.metrics.ngrams import spans
 
 _PAIRS_AT_ONCE = 4096
 

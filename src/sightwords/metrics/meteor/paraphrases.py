@@ -18,6 +18,7 @@ import numpy as np
 
 from sightwords.errors import ExternalToolError
 from sightwords.metrics.meteor.hash import I64, NEWLINE, U64, SpanHasher
+from sightwords.metrics.ngrams import spans
 
 LONGEST_PHRASE = 7
 """Words; no phrase of METEOR's English table is longer."""
@@ -52,8 +53,9 @@ class ParaphraseTable:
         rows = rows[known]
         first = self.starts[rows].astype(np.int64)
         counts = self.counts[rows].astype(np.int64)
-        place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        targets = self.paraphrases[np.repeat(first, counts) + place]
+        entries = spans(first, counts)
+        place = entries - np.repeat(first, counts)
+        targets = self.paraphrases[entries]
         found = np.searchsorted(phrases, targets)
         found[found == len(phrases)] = 0
         kept = phrases[found] == targets

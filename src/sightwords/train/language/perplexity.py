@@ -13,7 +13,8 @@ import numpy as np
 from sightwords._version import __version__
 from sightwords.errors import require
 from sightwords.language.maxent import MaxEnt
-from sightwords.metrics.perplexity import UNKNOWN, Perplexity, perplexity
+from sightwords.metrics.perplexity import Perplexity, perplexity
+from sightwords.text.vocabulary import UNKNOWN
 from sightwords.train.language.data import AttributeSets, Sentences
 
 
