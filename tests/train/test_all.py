@@ -164,6 +164,20 @@ def test_settings_are_checked(tmp_path: Path, text: str, message: str) -> None:
         load_recipe(tmp_path / "mine.toml")
 
 
+def test_a_time_limit_and_stages_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "all", str(folder / "mine.toml"), "--out", str(folder / "out")]
+    assert main([*command, "--max-minutes", "0"]) == 75
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"bundle": None, "stages": {}, "stopped": "vocabulary"}
+    assert "stage vocabulary" in said.err
+    assert main([*command, "--until", "vocabulary"]) == 0
+    assert json.loads(capsys.readouterr().out)["stopped"] is None
+    assert main([*command, "--only", "mert"]) == 1
+    assert "'calibration', which is not finished" in capsys.readouterr().err
+    assert main([*command, "--only", "teachers"]) == 1
+    assert "'teachers'" in capsys.readouterr().err
+
+
 def test_too_few_photographs_are_refused(folder: Path) -> None:
     lines = (folder / "photos.csv").read_text("utf-8").splitlines()[:21]
     (folder / "photos.csv").write_text("\n".join(lines), encoding="utf-8")
