@@ -1,4 +1,4 @@
-"""A small helper process that opens strangers' files, so that none of them can hurt this one.
+"""A small helper process that opens strangers' files, so that they cannot hurt this process.
 
     answer, data = run_apart("package.module:function", {"any": "JSON"}, b"bytes")
 
@@ -7,10 +7,9 @@ has a memory limit, and is killed when its time is up. A decoder that hangs, cra
 megabytes of warnings or unpacks a small file to gigabytes costs one `SandboxError` here.
 
 Helper processes are started when they are needed, kept for the next call, and end with this
-process. They are plain subprocesses, not `multiprocessing`, which would run the user's own script
-again. Answers are JSON and bytes, never pickles: a helper that a hostile file took over cannot run
-code here. The operating system enforces the memory limit on Linux; elsewhere only the time limit
-holds.
+process. They are plain subprocesses: `multiprocessing` would run the user's own script again.
+Answers are JSON and bytes, never pickles: a helper that a hostile file took over cannot run code
+here. The operating system enforces the memory limit on Linux; elsewhere only the time limit holds.
 """
 
 from __future__ import annotations
@@ -101,13 +100,13 @@ def _asked(
     with _borrowed(module, memory_bytes) as helper:
         header, data = helper.ask(request.encode("ascii"), payload, seconds)
         if header.get("error") == "MemoryError":
-            helper.stop()  # what is left of the attempt would be in the way of the next
+            helper.stop()  # the rest of this attempt would still hold memory in the next
             raise SandboxError("memory", f"it needs more than {memory_bytes >> 20} MB of memory")
         return header, data
 
 
 def prepare(module: str, memory_bytes: int) -> None:
-    """Start a helper for the functions of a module now, so that the first call need not wait."""
+    """Start a helper for the functions of a module now, so that the first call does not wait."""
     with contextlib.suppress(SandboxError), _borrowed(module, memory_bytes):
         pass
 
@@ -188,11 +187,11 @@ class _Helper:
         except (OSError, EOFError, ValueError) as error:
             self.stop()
             if late.is_set():
-                said = f"it took longer than {round(seconds, 1):g} seconds"
-                raise SandboxError("seconds", said) from error
+                message = f"it took longer than {round(seconds, 1):g} seconds"
+                raise SandboxError("seconds", message) from error
             ended = how_it_ended(self._process.returncode)
             raise SandboxError("crash", f"the helper process {ended}") from error
-        except BaseException:  # Ctrl-C: what it still says would be taken for the next answer
+        except BaseException:  # Ctrl-C: a late answer would be taken for the next one
             self.stop()
             raise
         finally:
@@ -219,7 +218,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _borrowed(module: str, memory_bytes: int) -> Iterator[_Helper]:
-    """A helper that nobody else talks to; a new one where none is idle."""
+    """A helper for one caller; a new one if none is idle."""
     helper = _taken(memory_bytes) or _Helper(module, memory_bytes)
     try:
         yield helper
@@ -254,7 +253,7 @@ def _forget() -> None:
     global _lock  # noqa: PLW0603 - another thread of the parent may have held it
     _lock = threading.Lock()
     for helper in _idle:
-        helper._process.returncode = 0  # or its end would be waited for, and complained of
+        helper._process.returncode = 0  # or Python would wait for its end and warn
     _idle.clear()
 
 
@@ -334,7 +333,7 @@ def _end_after(seconds: float | None) -> None:
 
 
 def _limit_memory(count: int) -> None:
-    if sys.platform != "linux":  # which alone counts under DATA all that a process allocates
+    if sys.platform != "linux":  # only Linux counts all that a process allocates under DATA
         return
     import resource
 
@@ -344,5 +343,5 @@ def _limit_memory(count: int) -> None:
 
 
 def echo(arguments: Arguments, payload: bytes) -> Answer:
-    """What was given, for tests."""
+    """Returns what it was given; for tests."""
     return arguments, payload

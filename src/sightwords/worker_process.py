@@ -51,7 +51,7 @@ class WorkerLostError(SightwordsError):
 
 
 class AnswerError(SightwordsError):
-    """One request failed in a worker with an error that is not ours; the worker goes on."""
+    """One request failed in a worker with an error that is not ours; the worker continues."""
 
 
 class WorkerProcess(Generic[T, R]):
@@ -105,12 +105,12 @@ class WorkerProcess(Generic[T, R]):
         return self._process.pid
 
     def responds(self, within: float | None = None) -> bool:
-        """Whether the process lives and was heard a moment ago, as far as `listen` knows."""
+        """Whether the process lives and was heard recently, as far as `listen` knows."""
         silent = time.monotonic() - self._heard
         return self._process.is_alive() and silent < (within or SILENT_SECONDS)
 
     def listen(self) -> bool:
-        """Hear whether the process runs; to be called every few seconds while it is idle."""
+        """Check whether the process runs; call it every few seconds while the worker is idle."""
         now = time.monotonic()
         if now - self._listened > SILENT_SECONDS / 2:  # this process did not run either
             self._heard = now
@@ -125,7 +125,7 @@ class WorkerProcess(Generic[T, R]):
         """The replies to a request, each within so many seconds of the one before.
 
         Raises `WorkerLostError` where the process died or hangs, our own errors as they were
-        raised, and `AnswerError` for every other error; after the latter two the worker goes on.
+        raised, and `AnswerError` for every other error; after the latter two the worker continues.
         """
         self._number += 1
         message = (self._number, request)

@@ -356,11 +356,15 @@ def test_an_unfinished_run_is_not_forgotten(
 
 
 def test_a_misspelt_forbidden_word_is_named_once_for_all_processes(
-    photos: Path, tiny_bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    photos: Path,
+    tiny_bundle: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     options = ("--workers", 5, "--forbid", "gren,red")
     assert _batch(photos, tmp_path / "c.jsonl", tiny_bundle, *options) == 1  # one photo is bad
-    said = capfd.readouterr().err
+    said = caplog.text + capfd.readouterr().err  # of this process, and of those that it started
     assert said.count("'gren'") == said.count("'green'") == 1
     assert all("red" not in str(line["caption"]).split() for line in _lines(tmp_path / "c.jsonl"))
 

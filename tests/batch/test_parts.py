@@ -267,7 +267,7 @@ def test_a_photo_that_ends_every_actor_is_an_error_by_name(tmp_path: Path) -> No
         raise InputError(f"{image}: no image")
 
     items = pickle.dumps([Item(name, ImageRef(name, data=b"")) for name in ("a.png", "b.png")])
-    row = {"unit": 3, "stamp": "", "slice": 2, "images": 2, "failed": 0, "trouble": ""}
+    row = {"unit": 3, "stamp": "", "slice": 2, "images": 2, "failed": 0, "fatal": ""}
     losses = 0
     while True:
         try:
@@ -276,7 +276,7 @@ def test_a_photo_that_ends_every_actor_is_an_error_by_name(tmp_path: Path) -> No
         except _LostError:
             losses += 1
     assert losses == 1 + TRIES  # together, then by itself
-    assert (said["failed"], said["trouble"]) == (2, "")
+    assert (said["failed"], said["fatal"]) == (2, "")
     lines = work.parts.read(slice_name(3, 2, 2)).splitlines()
     errors = [record["error"] for record in map(record_of, lines) if record]
     assert errors[0] == "a.png: no image"
@@ -310,15 +310,15 @@ def test_an_actor_of_a_killed_batch_writes_into_no_other(tmp_path: Path) -> None
     actor._threads = ThreadPoolExecutor(1)
     actor._captioner = cast("Captioner", _says_nothing)
     items = pickle.dumps([Item("a.png", ImageRef("a.png"))])
-    row = {"unit": 0, "stamp": "", "slice": 0, "images": 1, "failed": 0, "trouble": ""}
+    row = {"unit": 0, "stamp": "", "slice": 0, "images": 1, "failed": 0, "fatal": ""}
     row["items"] = items
     [said] = actor(table(row)).to_pylist()
-    assert (said["failed"], said["trouble"]) == (1, "")
+    assert (said["failed"], said["fatal"]) == (1, "")
     assert Done.of(work.parts.names()).images == 1
     work.parts.remove()
     work.parts.write("batch.json", b"{another}")
     [said] = actor(table(row)).to_pylist()
-    assert "parts" in said["trouble"]
+    assert "parts" in said["fatal"]
     assert work.parts.names() == ["batch.json"]
 
 

@@ -1,16 +1,16 @@
-"""What a batch has done so far, so that it can be killed at any moment and run again.
+"""What a batch has done so far, so that it can be killed at any moment and resumed.
 
-One line of JSON per photo, appended when it is done, in the order of the source. Behind a tab each
-line has a checksum of its own:
+One line of JSON per photo, appended when it is done, in the order of the source. Each line ends
+with a tab and its own checksum:
 
     {"sightwords_batch": 2, "settings": {...}}          the first line: the options of this run
     {"id": "a.jpg", "sha256": "...", "caption": ...}    a caption, and which bytes it describes
     {"id": "b.jpg", "sha256": "...", "error": "..."}    a photo that could not be captioned
     {"target": "c.txt", "caption": "a dog"}             this file is about to be written
 
-A line that a kill cut short, or that was damaged since, does not count: its photo is done again.
-So is a photo whose bytes have changed. The output is written from the journal, whole or not at
-all, when the last photo is done.
+A line that a kill cut short, or that was damaged since, does not count: its photo is captioned
+again. So is a photo whose bytes have changed. The output is written from the journal, whole or not
+at all, when the last photo is done.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SYNC_SECONDS = 5.0
 
 
 class Journal:
-    """Records by id, on disk; in memory only where each of them stands."""
+    """Records by id, on disk; memory holds only the place of each."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
         self.claims: dict[str, set[str]] = {}
-        """Files that earlier parts of this run wrote, or were about to -> with which captions."""
+        """Files that earlier parts of this run wrote or began to write -> with which captions."""
         self.kept: set[str] = set()
         """Ids of records that were in the results before this run began."""
         self._stream = stream
@@ -50,7 +50,7 @@ class Journal:
     def start(
         cls, path: Path, settings: Mapping[str, Any], records: Iterable[Record] = ()
     ) -> Journal:
-        """A new journal, which may begin with records that are known already."""
+        """Start a journal, with records that are known already."""
         if path.exists():
             with path.open("r+b") as stream:
                 _claim(stream, path)
@@ -61,7 +61,7 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path, settings: Mapping[str, Any]) -> Journal:
-        """Go on with a journal; refused where it was begun with other settings, or is in use."""
+        """Continue a journal; refused if it was begun with other settings, or is in use."""
         stream = path.open("r+b")
         try:
             _claim(stream, path)
@@ -93,7 +93,7 @@ class Journal:
             self._synced = time.monotonic()
 
     def claim(self, target: str, caption: str) -> None:
-        """Note that a file is about to be written, so that a later run knows it as ours."""
+        """Note that a file is about to be written, so that a later run knows that it is ours."""
         self._append({"target": target, "caption": caption})
 
     def sum_of(self, image_id: str) -> str | None:
@@ -111,26 +111,26 @@ class Journal:
                 record = record_of(stream.readline())
                 if record is None or record.get("id") != image_id:
                     raise InputError(
-                        f"{self.path}: was changed while this batch used it; run it again with "
-                        "--resume"
+                        f"{self.path}: was changed while this batch used it; run the batch again "
+                        "with --resume"
                     )
                 record.pop("kept", None)
                 yield record
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with named_when_full(self.path):  # what could not be written is tried once more
             self._stream.close()
 
     def leave(self) -> None:
-        """Leave the file for a later run, unless nothing is in it."""
+        """Close the file for a later run; remove it if nothing is in it."""
         if self._places or self.claims:
             self.close()
         else:
             self.remove()
 
     def remove(self) -> None:
-        """The journal is not needed any more."""
+        """Remove the journal."""
         self.close()
         self.path.unlink(missing_ok=True)
 
@@ -152,7 +152,7 @@ class Journal:
 
     def _note(self, record: Record | None, place: int) -> None:
         if record is None:
-            return  # damaged: its photo is done again
+            return  # damaged: its photo is captioned again
         if is_record(record):
             self._places[record["id"]] = place
             (self.kept.add if record.get("kept") else self.kept.discard)(record["id"])
@@ -161,12 +161,12 @@ class Journal:
 
 
 def header_line(settings: Mapping[str, Any]) -> bytes:
-    """The first line: what this run was asked for."""
+    """The first line: the settings of this run."""
     return line_of({_HEADER: VERSION, "settings": settings})
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
-    r"""A record as it stands in the journal, with its checksum.
+    r"""A record as a line of the journal, with its checksum.
 
     >>> line_of({"id": "a"})
     b'{"id": "a"}\taf678071\n'
@@ -189,15 +189,15 @@ def record_of(line: bytes) -> Record | None:
 
 
 def _claim(stream: BinaryIO, path: Path) -> None:
-    """Keep other processes from a journal: two that append would write over each other's lines."""
+    """Lock a journal: two processes that append would write over each other's lines."""
     if not claim(stream):
         raise InputError(
-            f"{path}: another batch is at work on it; wait for its end, or give another --out"
+            f"{path}: is in use by another batch; wait until it ends, or give another --out"
         )
 
 
 def check_header(line: bytes, path: Path | str, settings: Mapping[str, Any]) -> None:
-    """Refuse to go on with what was begun with other settings; `path` names it in errors."""
+    """Refuse to continue what was begun with other settings; `path` names it in errors."""
     header = record_of(line)
     if header is None or header.get(_HEADER) != VERSION:
         raise InputError(f"{path}: {_wrong_header(line)}")
@@ -207,7 +207,7 @@ def check_header(line: bytes, path: Path | str, settings: Mapping[str, Any]) -> 
     for key in sorted({*found, *wanted}):
         if found.get(key) != wanted.get(key):
             raise InputError(
-                f"{path}: that batch was begun with {key} = {found.get(key)!r}, this one has "
+                f"{path}: was begun with {key} = {found.get(key)!r}, but this run has "
                 f"{wanted.get(key)!r}; resume with the same settings, or start again with "
                 "--overwrite always"
             )
@@ -219,4 +219,4 @@ def _wrong_header(line: bytes) -> str:
             "its first line is damaged, or was written by another version of sightwords; start "
             "again with --overwrite always"
         )
-    return "is not the journal of a batch; move it away, or give another --out"
+    return "is not the journal of a batch; move it, or give another --out"

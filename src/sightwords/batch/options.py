@@ -69,7 +69,7 @@ class CommonOptions:
         )
 
     def warn(self, bundle: Path) -> None:
-        """Log which forbidden words a bundle never says anyway: they may be misspelt."""
+        """Warn of forbidden words that a bundle never says anyway: they may be misspelt."""
         if self.forbid and (
             idle := unknown_words_warning(split_words(self.forbid), _spoken(bundle))
         ):
@@ -216,7 +216,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """None while it cannot be told."""
+        """None while it is unknown."""
         if self.total is None or self.done <= self.kept:
             return None
         return max(0, self.total - self.done) / self.images_a_second

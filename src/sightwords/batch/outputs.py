@@ -63,7 +63,7 @@ def read_results(path: Path, kind: Format) -> Iterator[Record]:
 
 def _not_ours(path: Path, kind: Format, why: object) -> InputError:
     return InputError(
-        f"{path}: is not a {kind} file that a batch has written ({why}); give another --out, or "
+        f"{path}: is not a {kind} file written by a batch ({why}); give another --out, or "
         "replace it with --overwrite always"
     )
 
@@ -80,14 +80,14 @@ def _read(path: Path, kind: Format) -> Iterator[Record]:
             with path.open(encoding="utf-8", newline="") as text:
                 yield from map(_from_csv, csv.DictReader(text))
         else:
-            with path.open("rb") as lines:  # bytes: in text more letters than one end a line
+            with path.open("rb") as lines:  # bytes: text has several line ends
                 yield from (json.loads(line) for line in lines if line.strip())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise _not_ours(path, kind, f"{error!r:.200}") from error
 
 
 def without_sum(record: Record) -> Record:
-    """A record as users see it; which bytes it describes is for later runs only."""
+    """A record as users see it: the sum of the photo's bytes is only for later runs."""
     return {name: value for name, value in record.items() if name != "sha256"}
 
 
@@ -101,7 +101,7 @@ def write_errors(path: Path, records: Iterable[Record]) -> None:
 
 
 def result_id(image_id: str) -> int | str:
-    """COCO's number, where the id is one; else the id.
+    """COCO's number if the id is one; otherwise the id.
 
     >>> result_id("000000000009"), result_id("COCO_val2014_000000000009.jpg"), result_id("a.jpg")
     (9, 9, 'a.jpg')
@@ -146,7 +146,7 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def _as_text(cell: str) -> str:
-    """A cell that a spreadsheet shows and does not run: an apostrophe says that it is text.
+    """A cell that a spreadsheet shows and does not run: an apostrophe marks it as text.
 
     >>> _as_text("=1+1.jpg"), _from_text(_as_text("=1+1.jpg")), _as_text("a dog")
     ("'=1+1.jpg", '=1+1.jpg', 'a dog')

@@ -1,8 +1,8 @@
-"""Which photographs a batch has: a folder, a list, shards, a COCO file -> a stream of items.
+"""Which photos a batch has: a folder, a list, shards, a COCO file -> a stream of items.
 
     a folder              every image below it, by name; the id is the path below the folder
     a folder of shards    NAME-{00..12}.tar, one shard or a pattern: every image in them
-    list.txt, or -        one path a line
+    list.txt, or -        one path per line
     a COCO or Karpathy file, a manifest (.jsonl, .csv), ...: every image that it names
 
 Each image comes once, in a fixed order. Nothing is decoded here.
@@ -29,7 +29,7 @@ from sightwords.types import ImageRef
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One photograph to caption."""
+    """One photo to caption."""
 
     id: str
     image: ImageRef
@@ -41,7 +41,7 @@ class Source:
 
     read: Callable[[], Iterator[Item]]
     count: int | None = None
-    """None where only reading to the end would tell."""
+    """None if only reading to the end would tell."""
 
 
 def open_source(
@@ -53,8 +53,8 @@ def open_source(
 ) -> Source:
     """Recognise a source; `images` is the folder of the images that a COCO file or list names.
 
-    `allow_urls` lets http and https URLs that a list names be fetched; otherwise each is an error.
-    `on_problem` hears of records that name no readable image.
+    With `allow_urls`, http and https URLs in a list are fetched; otherwise each is an error.
+    `on_problem` is called with each record that names no readable image.
     """
     path = Path(source)
     if source == "-":
@@ -70,33 +70,33 @@ def open_source(
     matched = [] if is_url(source) else expand(source)
     if matched != [source] and any(map(is_image_name, matched[:1])):
         raise CorpusError(
-            f"{source}: is a pattern of photographs; give their folder, or a list of them on "
+            f"{source}: matches single photos; give their folder, or a list of them on "
             f"stdin: ls {source} | sightwords batch - ..."
         )
     return _corpus(source, images, allow_urls, on_problem)
 
 
 def standard_input() -> str:
-    """A list of names, which may be of any bytes; most locales would refuse some."""
+    """A list of names, which may hold any bytes; most locales would refuse some."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
     names = sys.stdin.read()
     if "\0" in names:  # which no name has
         raise CorpusError(
-            "stdin: a list of photographs is wanted, one path a line (of find, without -print0); a "
-            "photograph itself is read from there with: sightwords caption /dev/stdin"
+            "stdin: expected a list of photos, one path per line (no -print0 of find); to caption a "
+            "photo from stdin, use: sightwords caption /dev/stdin"
         )
-    return names.removeprefix("\ufeff")  # with which Windows begins some texts
+    return names.removeprefix("\ufeff")  # Windows begins some texts with it
 
 
 def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source:
-    """Every image below a folder, hidden ones left out; a folder that is shut is a problem."""
+    """Every image below a folder but hidden ones; a folder that cannot be opened is a problem."""
 
     def shut(error: OSError) -> None:
         if on_problem is not None:
             on_problem(
-                f"{error.filename}: cannot be looked into ({error.strerror}), so the photographs "
-                "in it are missing; make it readable, or take it out"
+                f"{error.filename}: cannot be opened ({error.strerror}), so its photos are "
+                "missing; make it readable, or move it out of the source"
             )
 
     names = []
@@ -110,15 +110,16 @@ def _folder(folder: Path, on_problem: Callable[[object], None] | None) -> Source
         ]
     names.sort()
     if not names:
-        raise CorpusError(f"{folder}: holds no images; give a folder of photographs or shards")
+        raise CorpusError(f"{folder}: holds no images; give a folder of photos or shards")
     items = [Item(name, ImageRef(str(folder / name))) for name in names]
     return Source(lambda: iter(items), len(items))
 
 
 def _is_photo(path: Path) -> bool:
-    """Whether it is a file, or a link that leads nowhere, which is then listed as an error.
+    """Whether it is a file, or a broken link, which is then listed as an error.
 
-    `Path.is_file` would raise for a link to a name that is too long or to a folder that is shut.
+    `Path.is_file` would raise for a link to a name that is too long, or in a folder that cannot be
+    opened.
     """
     broken = path.is_symlink() and not os.path.exists(path)  # noqa: PTH110
     return broken or os.path.isfile(path)  # noqa: PTH113
@@ -128,14 +129,14 @@ def _listed(lines: Iterable[str], base: str, allow_urls: bool) -> Source:
     """Paths, relative to `base` or to where the command runs; blank lines and repeats dropped."""
     names = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not names:
-        raise CorpusError("the list names no photographs; give one path a line")
+        raise CorpusError("the list names no photos; give one path per line")
     items = [Item(n, listed_image(_located(n, base), allow_urls=allow_urls)) for n in names]
     return Source(lambda: iter(items), len(items))
 
 
 def _located(name: str, base: str) -> str:
     beside = str(Path(base) / name)
-    # os.path, because Path.exists raises where a folder on the way is shut
+    # os.path, because Path.exists raises where a folder on the way cannot be opened
     return name if is_url(name) or not os.path.exists(beside) else beside  # noqa: PTH110
 
 

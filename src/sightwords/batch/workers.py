@@ -1,10 +1,10 @@
-"""Photographs captioned on several cores: records in the order of the items, memory bounded.
+"""Photos captioned on several cores: records in the order of the items, with limited memory.
 
-A process has the whole system once and captions on up to four threads, each of which decodes,
+A process holds the whole system once and captions on up to four threads. Each thread decodes,
 detects and writes sentences by itself. Threads share the networks' weights, which then stay in the
-processor's cache: two of them caption 1.8 times as much as one, two processes 1.3 times. More than
-four would wait for Python's lock, so beyond that there are several processes. The networks' sums
-do not depend on any of this, so neither do the captions.
+processor's cache: two threads caption 1.8 times as much as one, two processes 1.3 times. More than
+four threads would wait for Python's lock, so beyond that there are several processes. The captions
+do not depend on the number of threads or processes.
 
 A process that dies or hangs is replaced. The photos that were with it are tried again one by one,
 and the one that does it again is listed as an error.
@@ -35,19 +35,19 @@ MakeCaptioner = Callable[[], Captioner]
 """Loads the system; called once in each process, so it must be picklable."""
 
 THREADS = 4
-"""Of one process; more would wait for each other."""
+"""Threads per process; more would wait for each other."""
 
 GROUP = 8
-"""Items a thread that a process is given at a time: its threads wait once a group."""
+"""Items per thread that a process gets at a time: its threads wait once per group."""
 
 AHEAD = 2
-"""Groups a process that are under way: none waits, and memory holds them."""
+"""Groups per process that are in flight: no process waits, and they fit into memory."""
 
 START_SECONDS = 300.0
-"""In which a process must have loaded the system."""
+"""Time limit for a process to load the system."""
 
 GRACE_SECONDS = 20.0
-"""Beyond the time limits of a photo, in which a process must answer: machines may be busy."""
+"""Added to the time limits of a photo for a process to answer: machines may be busy."""
 
 
 def captioned(
@@ -58,7 +58,7 @@ def captioned(
     n_best: int = 0,
     max_seconds: float = MAX_SECONDS,
 ) -> Iterator[Record]:
-    """A record for each item, in order; one that cannot be captioned has `error` instead."""
+    """A record for each item, in order; one that cannot be captioned has an `error` instead."""
     if workers == 1:
         captioner = make()
         for item in items:
@@ -79,7 +79,7 @@ def describe(captioner: Captioner, item: Item, n_best: int = 0) -> Record:
         if image.data is None and file_stamp(item.image) != before:
             content = None  # it was changed meanwhile: a resumed run captions it again
         return {"id": item.id, "sha256": content, **caption_record(caption, n_best=n_best)}
-    except Exception as error:  # MemoryError and RecursionError too: the other photos go on
+    except Exception as error:  # MemoryError and RecursionError too: the other photos are captioned
         if not isinstance(error, SightwordsError):
             log.info("%s: unexpected error", item.image, exc_info=True)
         return {"id": item.id, "sha256": content, "error": said_of(error, str(item.image))}
@@ -122,7 +122,7 @@ def _in_processes(
 
 
 class _Worker:
-    """One place for a process, which is started when needed and replaced when lost."""
+    """Holds one process, which is started when needed and replaced when lost."""
 
     def __init__(
         self, load: Callable[[], Callable[[list[Item]], Iterable[Record]]], patience: float
@@ -155,24 +155,24 @@ class _Worker:
             [record] = process.ask([item], seconds=self._patience)
         except (WorkerLostError, AnswerError) as error:
             self._drop()
-            reason = f"{error} while it captioned this photo; look at the photo, or take it out"
+            reason = f"{error} while it captioned this photo; check the photo, or remove it"
             return {"id": item.id, "sha256": None, "error": f"{item.image}: {reason}"}
         return record
 
     def _running(self) -> WorkerProcess[list[Item], Record]:
         if self._process is None:
-            self._go_on()
+            self._refuse_closed()
             try:
                 self._process = WorkerProcess(self._load, start_seconds=START_SECONDS)
             except (WorkerLostError, OSError, EOFError) as error:
                 raise SightwordsError(
-                    f"a worker process could not start ({error}); what was captioned is kept: go "
-                    "on with --resume, with --workers 1 if it happens again"
+                    f"a worker process could not start ({error}); finished captions are kept: "
+                    "continue with --resume, and with --workers 1 if it happens again"
                 ) from error
-            self._go_on()
+            self._refuse_closed()
         return self._process
 
-    def _go_on(self) -> None:
+    def _refuse_closed(self) -> None:
         if self._closed:
             self._drop()
             raise SightwordsError("the batch was stopped")
@@ -186,6 +186,6 @@ class _Worker:
 def _load(
     make: MakeCaptioner, n_best: int, threads: int
 ) -> Callable[[list[Item]], Iterator[Record]]:
-    """In a process: load the system; what then captions some items, in order, on its threads."""
+    """In a process: load the system; returns what captions items, in order, on its threads."""
     captioner, pool = make(), ThreadPoolExecutor(threads)
     return lambda items: pool.map(lambda item: describe(captioner, item, n_best), items)

@@ -1,7 +1,7 @@
-"""No key twice in all of a batch, in 8 bytes of memory a key.
+"""No key twice in a whole batch, with 8 bytes of memory per key.
 
-Each machine gives 64-bit prints of its keys; equal ones are looked for among them all, and only
-units that share a print are looked into by name. A billion keys take 8 GB that way, and chance
+Each machine returns 64-bit prints of its keys. Equal prints are looked for among all of them, and
+only units that share a print are compared by name. A billion keys take 8 GB that way, and chance
 makes about .03 of them share a print with another, which the names then tell apart.
 """
 
@@ -33,7 +33,7 @@ def shared_prints(prints: Sequence[Prints]) -> Prints:
     array([5], dtype=uint64)
     """
     found = [np.empty(0, np.uint64)]
-    for digit in range(16):  # a sixteenth at a time, so that memory holds little but the prints
+    for digit in range(16):  # a sixteenth at a time, to save memory
         every = np.sort(np.concatenate([*found[:1], *(p[p >> 60 == digit] for p in prints)]))
         found.append(np.unique(every[1:][every[1:] == every[:-1]]))
     return np.concatenate(found)
@@ -42,7 +42,7 @@ def shared_prints(prints: Sequence[Prints]) -> Prints:
 def doubles(
     prints: Mapping[int, Prints], keys_of: Callable[[int], Sequence[str]]
 ) -> dict[str, list[int]]:
-    """Keys that stand in several units, or several times in one, with those units.
+    """Keys that are in several units, or several times in one, with those units.
 
     >>> held = {0: ["a", "b"], 1: ["c", "b"]}
     >>> doubles({unit: prints_of(keys) for unit, keys in held.items()}, held.__getitem__)

@@ -1,7 +1,7 @@
 """What runs on the machines of a cluster: a unit read, a slice captioned, a unit finished.
 
-Ray calls these with Arrow tables of one row. What a user can do something about comes back as a
-row's `trouble`, so that it ends the batch with one line instead of a traceback of Ray's.
+Ray calls these with Arrow tables of one row. An error that the user can fix comes back as the row's
+`fatal`, so that it ends the batch with one line instead of a traceback of Ray's.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Work:
     out: Store
     """The folder of the output, where it is not one file."""
     header: bytes
-    """Of the parts' folder: who reads something else there looks at another disk."""
+    """Of the parts' folder: a machine that reads something else there sees another disk."""
     folder: str
-    """Where the command was given; names of photographs are relative to it."""
+    """Where the command was run; names of photos are relative to it."""
     threads: int
-    """Photographs that an actor captions at a time."""
+    """Photos that an actor captions at a time."""
     version: str = __version__
 
 
@@ -70,14 +70,14 @@ def table(row: Row) -> Any:
     return arrow.table({name: [value] for name, value in row.items()})
 
 
-def trouble(error: object) -> Row:
+def fatal(error: object) -> Row:
     """A row that ends the batch."""
     row: Row = {"unit": -1, "stamp": "", "slice": -1, "images": 0, "failed": 0, "items": b""}
-    return {**row, "trouble": str(error)}
+    return {**row, "fatal": str(error)}
 
 
 def prepare(work: Work) -> None:
-    """Stand where the command was given; refuse a machine that cannot share in the work."""
+    """Change to the folder of the command; refuse a machine that cannot take part."""
     where = f"machine {platform.node()}"
     if work.version != __version__:
         raise SightwordsError(
@@ -102,14 +102,14 @@ def _is_ours(work: Work) -> bool:
 
 
 def read_unit(batch: Any, work: Work) -> Iterator[Any]:
-    """A unit -> its slices that are not done, with the photographs' bytes; at the end its keys."""
+    """A unit -> its slices that are not done, with the photos' bytes; at the end its keys."""
     unit, done = pickle.loads(batch["unit"][0].as_py())
     try:
         prepare(work)
         for row in _slice_rows(unit, done, work):
             yield table(row)
     except SightwordsError as error:
-        yield table(trouble(error))
+        yield table(fatal(error))
 
 
 def _slice_rows(unit: Unit, done: frozenset[int], work: Work) -> Iterator[Row]:
@@ -118,8 +118,8 @@ def _slice_rows(unit: Unit, done: frozenset[int], work: Work) -> Iterator[Row]:
             f"machine {platform.node()}: does not see {unit.shard}; give a SOURCE that all "
             "machines share: a network folder's absolute path, or a URL"
         )
-    said: list[str] = []
-    problems = Problems(on_problem=lambda problem: said.append(str(problem)))
+    messages: list[str] = []
+    problems = Problems(on_problem=lambda problem: messages.append(str(problem)))
     ids: list[str] = []
     number = -1
     for number, items in enumerate(slices(unit, problems, images=work.options.slice_images)):
@@ -127,15 +127,15 @@ def _slice_rows(unit: Unit, done: frozenset[int], work: Work) -> Iterator[Row]:
         if number not in done:
             row = {"unit": unit.number, "stamp": unit.stamp, "slice": number}
             more = {"images": len(items), "failed": 0, "items": pickle.dumps(items)}
-            yield {**row, **more, "trouble": ""}
-    Keys(ids, said).save(work.parts, unit.number, number + 1, unit.stamp)
+            yield {**row, **more, "fatal": ""}
+    Keys(ids, messages).save(work.parts, unit.number, number + 1, unit.stamp)
 
 
 class Captioning:
     """An actor: holds the whole system once, captions a slice and keeps it."""
 
     def __init__(self, work: Work, bundle: Any) -> None:
-        """Take the bundle out of Ray's store; what goes wrong is said with the first slice."""
+        """Take the bundle out of Ray's store; the first slice reports what goes wrong."""
         self._work = work
         self._threads = ThreadPoolExecutor(work.threads)
         self._captioner: Captioner | None = None
@@ -152,14 +152,14 @@ class Captioning:
             self._wrong = str(error)
 
     def __call__(self, batch: Any) -> Any:
-        """A slice -> its file, and how many photographs it has."""
+        """A slice -> its file, and how many photos it has."""
         row: Row = {name: batch[name][0].as_py() for name in batch.column_names}
-        if row["trouble"] or self._wrong:
-            return table(trouble(row["trouble"] or self._wrong))
+        if row["fatal"] or self._wrong:
+            return table(fatal(row["fatal"] or self._wrong))
         items = pickle.loads(row.pop("items"))
         records = self._together(row, items) or self._one_by_one(row, items)
         if not _is_ours(self._work):  # its driver was killed, and another batch begun there
-            return table(trouble(f"{self._work.parts.folder}: belongs to another batch by now"))
+            return table(fatal(f"{self._work.parts.folder}: now belongs to another batch"))
         save_slice(self._work.parts, row["unit"], row["slice"], records, row["stamp"])
         failed = sum("error" in record for record in records)
         return table({**row, "failed": failed, "items": b""})
@@ -167,7 +167,7 @@ class Captioning:
     def _together(self, row: Row, items: list[Item]) -> list[Record]:
         """Records on all threads; none where an actor was lost with this slice before.
 
-        Only actors that replace a lost one pay for looking.
+        Only actors that replace a lost one look for that.
         """
         if self._replaces_another:
             lost = self._lost(row)
@@ -192,7 +192,7 @@ class Captioning:
         records = []
         for number, item in enumerate(items):
             if lost["photos"].count(number) >= TRIES:
-                reason = "the process that captions it died or hangs; look at it, or take it out"
+                reason = "the process that captions it died or hangs; check the photo, or remove it"
                 record = {"id": item.id, "sha256": None, "error": f"{item.image}: {reason}"}
                 records.append(record)
                 continue
@@ -224,12 +224,12 @@ class Captioning:
 
 
 def packed(directory: Path, names: list[str]) -> dict[str, bytes]:
-    """The files of a bundle, to travel to machines that have no such folder."""
+    """The files of a bundle, to be sent to machines that have no such folder."""
     return {name: (directory / name).read_bytes() for name in names}
 
 
 def unpacked(files: Mapping[str, bytes], load: Callable[[Path], Captioner]) -> Captioner:
-    """Load a bundle that has travelled; its sums are checked, and its files removed again."""
+    """Load a bundle that came through Ray; its sums are checked, and its files removed again."""
     try:
         with tempfile.TemporaryDirectory(prefix="sightwords-") as folder:
             for name, data in files.items():
@@ -247,7 +247,7 @@ def unpacked(files: Mapping[str, bytes], load: Callable[[Path], Captioner]) -> C
 def finish_unit(batch: Any, work: Work) -> Any:
     """A whole unit -> one file of the output folder; its errors, problems and keys' prints."""
     unit, slices_, count, stamp = pickle.loads(batch["unit"][0].as_py())
-    row: Row = {"unit": unit, "errors": b"", "problems": [""], "prints": b"", "trouble": ""}
+    row: Row = {"unit": unit, "errors": b"", "problems": [""], "prints": b"", "fatal": ""}
     row["damaged"] = ""
     try:
         prepare(work)
@@ -263,5 +263,5 @@ def finish_unit(batch: Any, work: Work) -> Any:
     except DamagedPartsError as error:
         row["damaged"] = str(error)
     except SightwordsError as error:
-        row["trouble"] = str(error)
+        row["fatal"] = str(error)
     return table(row)

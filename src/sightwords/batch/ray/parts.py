@@ -4,10 +4,10 @@
     000003_9f86d081-00002-256.jsonl     slice 2 of unit 3: 256 photos, the journal's lines
     000003_9f86d081-keys-15.json        unit 3 was read to its end: 15 slices, ids, problems
 
-Names say all that a resumed run must know; nothing is opened to find out what is done. Behind the
-number of a unit stands its stamp: files of a unit whose photos have changed since do not count,
-even if a machine that was thought lost writes them late. A slice that two actors have written is
-one file all the same. A damaged file is removed, and its photos are captioned again.
+The names tell a resumed run what is done; no file is opened for that. The number of a unit is
+followed by its stamp: files of a unit whose photos have changed since do not count, even if a
+machine that was thought lost writes them late. A slice that two actors have written is still one
+file. A damaged file is removed, and its photos are captioned again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ HEADER = "batch.json"
 
 
 class DamagedPartsError(InputError):
-    """Files of some slices were damaged and have been removed: these are to be done again."""
+    """Files of some slices were damaged and have been removed: caption these slices again."""
 
 
 def slice_name(unit: int, number: int, images: int, stamp: str = "") -> str:
-    """Of the file of a slice that was captioned.
+    """The name of the file of a slice that was captioned.
 
     >>> slice_name(3, 2, 256), slice_name(3, 2, 256, "9f86d081")
     ('000003-00002-256.jsonl', '000003_9f86d081-00002-256.jsonl')
@@ -38,12 +38,12 @@ def slice_name(unit: int, number: int, images: int, stamp: str = "") -> str:
 
 
 def keys_name(unit: int, slices: int, stamp: str = "") -> str:
-    """Of the file that says what a unit holds."""
+    """The name of the file that lists what a unit holds."""
     return f"{_head(unit, stamp)}-keys-{slices}.json"
 
 
 def tries_name(unit: int, number: int, stamp: str = "") -> str:
-    """Of the file that says how often actors were lost with a slice, and with which photo."""
+    """The name of the file that counts the actors that were lost with a slice, and where in it."""
     return f"{_head(unit, stamp)}-{number:05d}-tries.txt"
 
 
@@ -56,7 +56,7 @@ class Done:
     """Which slices and units are done, read off the names of files."""
 
     slices: dict[int, dict[int, int]] = field(default_factory=dict)
-    """By unit: slice -> photographs."""
+    """By unit: slice -> number of photos."""
     read: dict[int, int] = field(default_factory=dict)
     """Units that were read to their end -> how many slices they have."""
     stamps: Mapping[int, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Done:
 
     @classmethod
     def of(cls, names: Iterable[str], stamps: Mapping[int, str] | None = None) -> Done:
-        """Read the names; others are left alone, and so are those of other stamps.
+        """Read the names; other names and other stamps are ignored.
 
         >>> Done.of(["000003-00002-256.jsonl", "000003-keys-15.json", "batch.json"])
         Done(slices={3: {2: 256}}, read={3: 15}, stamps={})
@@ -85,12 +85,12 @@ class Done:
         return done
 
     def whole(self, unit: int) -> bool:
-        """Whether every photograph of a unit is done."""
+        """Whether every photo of a unit is done."""
         return unit in self.read and len(self.slices.get(unit, ())) == self.read[unit]
 
     @property
     def images(self) -> int:
-        """Photographs that are done."""
+        """Photos that are done."""
         return sum(sum(slices.values()) for slices in self.slices.values())
 
 
@@ -103,7 +103,7 @@ class Keys:
     """Of the unit as a file: records that could not be used, a shard that could not be read."""
 
     def save(self, store: Store, unit: int, slices: int, stamp: str = "") -> None:
-        """Say that the unit was read to its end."""
+        """Note that the unit was read to its end."""
         document = {"ids": self.ids, "problems": self.problems}
         store.write(keys_name(unit, slices, stamp), line_of(document))
 
@@ -155,26 +155,26 @@ def load_unit(store: Store, unit: int, done: Done) -> tuple[Keys, list[Record]]:
 
 def _damaged(store: Store, names: str) -> DamagedPartsError:
     return DamagedPartsError(
-        f"{store.folder}: {names}: was damaged and is removed; go on with --resume"
+        f"{store.folder}: {names}: was damaged and has been removed; continue with --resume"
     )
 
 
 def _check(where: str, wanted: list[str], found: list[str]) -> None:
-    """Refuse rows that are missing, doubled or nobody's, by name."""
+    """Refuse rows that are missing, double or unexpected, by name."""
     if wanted == found:
         return
     counts = Counter(found)
     missing = [key for key in wanted if key not in counts]
     double = [key for key, count in counts.items() if count > 1]
     other = sorted(set(counts) - set(wanted))
-    said = [
+    wrong = [
         f"{len(keys)} {what} ({named(keys)})"
-        for keys, what in ((missing, "missing"), (double, "double"), (other, "of no image"))
+        for keys, what in ((missing, "missing"), (double, "double"), (other, "unexpected"))
         if keys
     ]
     raise InputError(
-        f"{where}: {'; '.join(said) or 'rows in another order'}: its files were changed, or its "
-        f"source was; remove the files of this unit and go on with --resume"
+        f"{where}: {'; '.join(wrong) or 'rows in another order'}: its files or its source "
+        f"were changed; remove the files of this unit and continue with --resume"
     )
 
 

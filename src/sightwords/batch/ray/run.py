@@ -1,10 +1,10 @@
-"""A batch on a Ray cluster: the same captions as on one machine, however many share in it.
+"""A batch on a Ray cluster: the same captions as on one machine.
 
-    units -> read_unit (a task a shard) -> slices -> Captioning (actors) -> a file a slice
-          -> keys checked -> one file in the source's order, or a file a unit
+    units -> read_unit (one task per shard) -> slices -> Captioning (actors) -> one file per slice
+          -> keys checked -> one file in the source's order, or one file per unit
 
-Photographs go from the store to the machine that reads them and to the actor that captions them,
-never through the driver. The driver hears of slices that are done.
+Photos go from the store to the machine that reads them and to the actor that captions them, never
+through the driver. The driver only learns which slices are done.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def run_on_ray(
     on_problem: Callable[[object], None] | None = None,
     on_progress: Told | None = None,
 ) -> Progress:
-    """Caption every photograph of a source on a cluster.
+    """Caption every photo of a source on a cluster.
 
-    Killed at any moment and run again with `resume`, it goes on with the slices that are missing.
-    `on_problem` hears of records and shards that could not be read.
+    If it is killed, a run with `resume` captions the missing slices. `on_problem` is called with
+    each record or shard that could not be read.
     """
     ray = require_ray()
     finished = _is_finished(options)
@@ -82,7 +82,7 @@ def run_on_ray(
 
 
 def _run(job: _Job, files: dict[str, bytes], progress: Progress, tell: Told) -> list[str]:
-    """Caption and write; once more where parts of an earlier run turn out to be damaged."""
+    """Caption and write; again if parts of an earlier run turn out to be damaged."""
     for last in (False, False, True):
         _caption(job, files, progress, tell)
         try:
@@ -130,7 +130,7 @@ def _is_finished(options: ClusterOptions) -> bool:
 
 
 def _stamp_place(options: ClusterOptions) -> tuple[Store, str]:
-    """A small hidden file beside the output that says which photos it describes."""
+    """A small hidden file beside the output that tells which photos it describes."""
     store, name = split_place(options.marker)
     return store, f".{name}.sums"
 
@@ -140,7 +140,7 @@ def _stamps(units: list[Unit]) -> bytes:
 
 
 def _write_stamp(options: ClusterOptions, units: list[Unit]) -> None:
-    """Say which photos the output describes, and remove what killed runs left beside it."""
+    """Note which photos the output describes, and remove what killed runs left beside it."""
     store, name = _stamp_place(options)
     store.write(name, _stamps(units))
     written = [split_place(place)[1] for place in (options.marker, options.errors)]
@@ -159,7 +159,7 @@ def _refuse_other_photos(options: ClusterOptions, units: list[Unit]) -> None:
 
 
 def _begun(ray: Any, options: ClusterOptions, units: list[Unit], bundle: Bundle) -> _Job:
-    """Begin a batch, or go on with one that was begun with the same settings."""
+    """Begin a batch, or continue one that was begun with the same settings."""
     parts = Store.at(options.parts)
     settings = {
         **options.settings(bundle.manifest.fingerprint),
@@ -223,11 +223,11 @@ def _finish(job: _Job, progress: Progress) -> list[str]:
     if lacking:
         raise SightwordsError(
             f"{job.work.parts.folder}: slices of {len(lacking)} units are missing "
-            f"({named(lacking)}); go on with --resume"
+            f"({named(lacking)}); continue with --resume"
         )
     if not done.images:
-        said = [p for unit in job.units for p in _keys(job, done, unit.number).problems]
-        raise CorpusError(f"{job.units[0]}: no unit holds an image; {named(said[:1])}")
+        problems = [p for unit in job.units for p in _keys(job, done, unit.number).problems]
+        raise CorpusError(f"{job.units[0]}: no unit holds an image; {named(problems[:1])}")
     ends = _one_file if job.options.one_file else _files
     return ends(job, done, progress)
 
@@ -255,7 +255,7 @@ def _one_file(job: _Job, done: Done, progress: Progress) -> list[str]:
 
 
 def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
-    """A file a unit, each written by a machine of the cluster; the marker when all are there."""
+    """One file per unit, each written by a machine of the cluster; the marker when all exist."""
     rows = [
         (unit.number, done.slices.get(unit.number, {}), done.read[unit.number], unit.stamp)
         for unit in job.units
@@ -288,10 +288,10 @@ def _files(job: _Job, done: Done, progress: Progress) -> list[str]:
 def _refuse_doubles(job: _Job, done: Done, prints: dict[int, Prints]) -> None:
     double = doubles(prints, lambda unit: _keys(job, done, unit).ids)
     if double:
-        said = [f"{key} (in {', '.join(str(job.units[unit]) for unit in units)})"
+        found = [f"{key} (in {', '.join(str(job.units[unit]) for unit in units)})"
                 for key, units in double.items()]  # fmt: skip
         raise InputError(
-            f"{len(double)} keys stand for several images: {named(said)}; give each image its own "
+            f"{len(double)} keys stand for several images: {named(found)}; give each image its own "
             "key, or caption these shards one by one"
         )
 

@@ -1,4 +1,4 @@
-"""Ray itself: joined or started, asked how large it is, given units, read row by row."""
+"""Ray itself: join or start it, ask how large it is, give it units, read its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightwords.errors import SightwordsError, require
 
 CONNECT_SECONDS = 5.0
 _VARIABLES = {
-    "RAY_BACKEND_LOG_LEVEL": "fatal",  # its C++ side would write to stderr what it mends itself
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # its C++ side would report to stderr what it repairs itself
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anybody
     "RAY_worker_niceness": "0",  # of a cluster that is started here: as the local engine
 }
@@ -32,7 +32,7 @@ def require_ray() -> Any:
 
 @contextmanager
 def connected(ray: Any, address: str | None) -> Iterator[None]:
-    """Join a cluster, or start one on this machine; one that was joined before is used as it is."""
+    """Join a cluster, or start one on this machine; one that was joined before is used."""
     joined = ray.is_initialized()
     with _unless_set(_VARIABLES):
         if not joined:
@@ -46,7 +46,7 @@ def connected(ray: Any, address: str | None) -> Iterator[None]:
 
 
 _SETTINGS = {
-    "target_max_block_size": 1,  # a slice a block: any actor may have it
+    "target_max_block_size": 1,  # one slice per block: any actor may take it
     "enable_progress_bars": False,
     "print_on_execution_start": False,
     "memory_usage_poll_interval_s": None,  # would walk through an actor's memory every second
@@ -79,9 +79,9 @@ def _join(ray: Any, address: str) -> None:
             **({"include_dashboard": False} if address == "local" else {}),
         )
     except (OSError, RuntimeError, ValueError) as error:
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise SightwordsError(
-            f"--address {address}: no Ray cluster answers ({said}); check that it runs with: ray "
+            f"--address {address}: no Ray cluster answers ({reason}); check that it runs with: ray "
             "status --address HOST:PORT, and that this machine has the same Ray and Python"
         ) from error
 
@@ -111,23 +111,23 @@ def shape(ray: Any, workers: int | None) -> tuple[int, int]:
 
 
 def source_of(ray: Any, rows: Iterable[object]) -> Any:
-    """A row a unit, each in a block of its own: Ray shares out blocks."""
+    """One row per unit, each in its own block: Ray distributes blocks."""
     items = [{"unit": pickle.dumps(row)} for row in rows]
     return ray.data.from_items(items, override_num_blocks=len(items))
 
 
 def rows_of(data: Any) -> Iterator[dict[str, Any]]:
-    """Run a pipeline of Ray Data; what its machines complain of is raised."""
+    """Run a pipeline of Ray Data; raises what its machines report."""
     exceptions = require("ray.exceptions", extra="ray", purpose="--engine ray")
     try:
         for batch in data.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             for row in batch.to_pylist():
-                if row["trouble"]:
-                    raise SightwordsError(row["trouble"])
+                if row["fatal"]:
+                    raise SightwordsError(row["fatal"])
                 yield row
     except exceptions.RayError as error:
-        said = next((line for line in reversed(str(error).splitlines()) if line.strip()), "")
+        last = next((line for line in reversed(str(error).splitlines()) if line.strip()), "")
         raise SightwordsError(
-            f"Ray gave up ({type(error).__name__}: {said.strip()}); what was captioned is kept: go "
-            "on with --resume"
+            f"Ray gave up ({type(error).__name__}: {last.strip()}); finished captions are kept: "
+            "continue with --resume"
         ) from error

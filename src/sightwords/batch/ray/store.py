@@ -21,7 +21,7 @@ from sightwords.files import atomic_path, remove_partials
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """One folder; it travels to other machines as its name."""
+    """One folder; other machines get its name."""
 
     folder: str
 
@@ -105,9 +105,9 @@ class Store:
         except (SightwordsError, FileNotFoundError):
             raise
         except Exception as error:  # each remote file system has errors of its own
-            said = " ".join(str(error).split())
+            reason = " ".join(str(error).split())
             raise InputError(
-                f"{self.folder}: cannot be used ({type(error).__name__}: {said}); check the "
+                f"{self.folder}: cannot be used ({type(error).__name__}: {reason}); check the "
                 "address and your access, and install what its store needs, on every machine"
             ) from error
 

@@ -1,10 +1,10 @@
-"""What the machines of a cluster share out: shards, or stretches of a list, cut into slices.
+"""What the machines of a cluster share: shards, or stretches of a list, cut into slices.
 
-    unit     one shard, or some thousands of a list's photographs: read by one task
-    slice    up to 256 photographs of a unit: captioned by one actor, kept in one file
+    unit     one shard, or some thousands of a list's photos: read by one task
+    slice    up to 256 photos of a unit: captioned by one actor, kept in one file
 
-A unit is cut in the same way whenever it is read, so a slice's number says which photographs it
-holds, and a slice that was captioned stays captioned.
+A unit is cut in the same way whenever it is read, so a slice's number tells which photos it holds,
+and a slice that was captioned stays captioned.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sightwords.parallel import ordered_map
 from sightwords.types import ImageRef
 
 SLICE_BYTES = 32 << 20
-"""A slice of large photographs ends before it has 256 of them: it travels as one."""
+"""A slice of large photos ends before it has 256 of them: it is sent as one."""
 UNIT_SLICES = 16
-"""Slices of a stretch of a list."""
+"""Slices per stretch of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Unit:
     """Whether the machine that started the batch has this shard on its disk."""
     items: tuple[Item, ...] = ()
     stamp: str = ""
-    """Of the files: their sizes and times. What was captioned under another stamp is done again."""
+    """Sizes and times of the files. A unit captioned under another stamp is captioned again."""
 
     def __str__(self) -> str:
         return self.shard or f"{self.items[0].id} to {self.items[-1].id}"
@@ -68,7 +68,7 @@ def units_of(
 
 
 def source_print(units: list[Unit]) -> str:
-    """A sum over the names of all that is captioned: another source has another."""
+    """A checksum of the names of all photos: another source has another one."""
     total = hashlib.sha256()
     for unit in units:
         names = [unit.shard] if unit.shard else [str(item.image) for item in unit.items]
@@ -92,14 +92,14 @@ def _stamp(unit: Unit) -> str:
 
 
 def _remote(url: str) -> list[str] | None:
-    """The same of a store: those of its details that tell. Photos of a list are not asked for."""
+    """The same of a store: those of its details that tell. Photos of a list are not looked up."""
     if not SHARD_NAME.search(url):
         return None
     fsspec = require("fsspec", extra="remote", purpose=f"reading {url}")
     try:
         files, path = fsspec.core.url_to_fs(url)
         found = files.info(path)
-    except Exception:  # reading it says what is wrong
+    except Exception:  # reading it reports what is wrong
         return None
     return [f"{name}={found[name]}" for name in _DETAILS if name in found]
 
@@ -108,7 +108,7 @@ _DETAILS = ("size", "mtime", "ino", "LastModified", "last_modified", "updated", 
 
 
 def slices(unit: Unit, problems: Problems, *, images: int) -> Iterator[list[Item]]:
-    """The photographs of a unit, some at a time; of a shard with their bytes."""
+    """The photos of a unit, some at a time; those of a shard with their bytes."""
     held: list[Item] = []
     weight = 0
     for item in _items(unit, problems):
@@ -134,12 +134,12 @@ def _shards(source: str) -> list[str] | None:
 
 
 def _plain(source: Source, name: str) -> Iterator[Item]:
-    """Items that are nothing but names: what holds images inside is read by one process only."""
+    """Items that are only names: a file with images inside is read by one process."""
     for item in source.read():
         if item.image.data is not None:
             raise InputError(
                 f"{name}: holds its images inside, and only one process can read it; write shards "
-                "from it (sightwords data convert), or take --engine local"
+                "from it (sightwords data convert), or use --engine local"
             )
         yield item
 

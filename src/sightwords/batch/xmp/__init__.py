@@ -4,9 +4,9 @@
     dc:subject                          the detected words that it uses, added to those there
     Iptc4xmpCore:AltTextAccessibility   the caption as a sentence, for screen readers
 
-A photo is never changed itself. A copy with the caption is written beside it, byte for byte the
-same but for the XMP packet, and read back. Only if its pixels and all other metadata are equal does
-it take the photo's place; otherwise the photo stays as it is, and `EmbedError` says why.
+The photo's own file is never written to. A copy with the caption is written beside it, with all
+other bytes the same, and read back. Only if its pixels and all other metadata are equal does the
+copy take the photo's place. Otherwise the photo stays as it is, and `EmbedError` gives the reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_FILE_BYTES = 100 << 20
-"""Of a photo that a caption is embedded in: old and new are held and compared."""
+"""Largest photo that gets a caption inside: both versions are held in memory."""
 MAX_GROWTH_BYTES = 4096
 """Beyond the packet itself."""
 
@@ -46,7 +46,7 @@ _FORMATS: tuple[tuple[tuple[bytes, ...], ModuleType, tuple[str, ...]], ...] = (
     ((b"II*\0", b"MM\0*"), tiff, ("TIFF",)),
     ((b"\0\0\0\x0cjP  \r\n\x87\n",), jpeg2000, ("JPEG2000",)),
 )
-"""How a file begins, who knows its structure, and what Pillow calls it."""
+"""How a file begins, the module for its structure, and what Pillow calls it."""
 
 
 def write_xmp(target: Path, caption: str, words: Sequence[str], *, keep: bool) -> str | None:
@@ -65,12 +65,12 @@ def write_xmp(target: Path, caption: str, words: Sequence[str], *, keep: bool) -
             if caption not in descriptions_of(temporary):
                 raise EmbedError("its XMP is not understood")
     except EmbedError as error:
-        return f"{target}: was left as it is: {error}; remove it, or choose another --out"
+        return f"{target}: was not changed: {error}; remove it, or give another --out"
     return None
 
 
 def embed(
-    photograph: Path,
+    photo: Path,
     target: Path,
     caption: str,
     words: Sequence[str],
@@ -84,19 +84,19 @@ def embed(
     A copy that is there already is changed itself, unless `new_copy`. Returns what is wrong
     where `keep` protects a description. Raises `EmbedError` where the caption
     cannot go inside without a risk to the rest; nothing is changed then. `sha256` is the sum of the
-    bytes that were captioned: a photo that has others by now is left alone (`ChangedError`).
+    bytes that were captioned: a photo whose bytes have changed is left alone (`ChangedError`).
     """
-    given = target if target.exists() and not new_copy else photograph
+    given = target if target.exists() and not new_copy else photo
     try:
-        expected = sha256 if given.samefile(photograph) else None
+        expected = sha256 if given.samefile(photo) else None
         pair = given.resolve(), target.resolve()
         return _embed(*pair, caption, words, keep=keep, expected=expected)
     except EmbedError as error:
-        raise type(error)(f"{given}: was left as it is: {error}") from error
+        raise type(error)(f"{given}: was not changed: {error}") from error
     except OSError as error:
         if error.errno in FULL:
             raise
-        raise EmbedError(f"{given}: was left as it is: {error.strerror or error}") from error
+        raise EmbedError(f"{given}: was not changed: {error.strerror or error}") from error
 
 
 def can_hold(path: Path) -> bool:
@@ -118,7 +118,7 @@ def description_of(path: Path) -> str | None:
     try:
         _check_size(path, MAX_FILE_BYTES)
         return next(iter(descriptions_of(path)), None)
-    except (EmbedError, OSError):  # it cannot be told, and nothing will be written into it either
+    except (EmbedError, OSError):  # unknown, and nothing will be written into it either
         return None
 
 
@@ -128,8 +128,7 @@ def _described(path: Path, caption: str) -> str | None:
     if all(description in same for description in descriptions_of(path)):
         return None
     return (
-        f"{path}: has a description already and was left as it is; replace it with --overwrite "
-        "always"
+        f"{path}: already has a description and was not changed; replace it with --overwrite always"
     )
 
 
@@ -208,7 +207,7 @@ def _format(data: bytes) -> tuple[ModuleType, tuple[str, ...]]:
             return module, names
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return webp, ("WEBP",)
-    raise EmbedError("captions can be embedded in JPEG, PNG, WebP, TIFF and JP2 alone")
+    raise EmbedError("captions can be embedded only in JPEG, PNG, WebP, TIFF and JP2")
 
 
 def _read(path: Path, limit: int) -> bytes:

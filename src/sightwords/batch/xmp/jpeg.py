@@ -23,7 +23,7 @@ def _slot(data: bytes) -> Slot:
     bodies = [data[part.body : part.end] for part in parts]
     pairs = list(zip(parts, bodies, strict=True))
     if any(body.startswith(_EXTENDED_HEAD) and _mentions(body) for body in bodies):
-        raise EmbedError("its XMP goes on in further segments that hold a description or keywords")
+        raise EmbedError("its XMP continues in segments that hold a description or keywords")
     if any(part.kind == b"\xeb" and b"c2pa" in body for part, body in pairs):
         raise EmbedError(SIGNED)
     found = only([p for p, b in pairs if p.kind == b"\xe1" and b.startswith(_XMP_HEAD)])

@@ -1,6 +1,6 @@
 """An XMP packet (RDF in XML) -> the same packet with a caption.
 
-Three properties are taken out and written again; every other byte of the packet stays as it was.
+Three properties are replaced; every other byte of the packet stays as it was.
 No library writes the packet, because those that do drop what they do not know.
 """
 
@@ -48,7 +48,7 @@ Value = tuple[str | None, str]
 
 
 class EmbedError(InputError):
-    """A caption cannot go into a photo without a risk to the rest of it; the message says why."""
+    """A caption cannot go into a photo without a risk to the rest; the message gives the reason."""
 
 
 @dataclass

@@ -68,7 +68,7 @@ def _apart(function: str, path: Path, **more: object) -> dict[str, Any]:
 
 
 def read_descriptions(arguments: sandbox.Arguments, payload: bytes) -> sandbox.Answer:
-    """In the helper process: what a photo or sidecar says already."""
+    """In the helper process: the descriptions that a photo or sidecar has."""
     try:
         with _opened(Path(arguments["path"]).read_bytes()) as file:
             xmp, iptc = file.read_xmp(), file.read_iptc("latin-1")  # any bytes, UTF-8 or not

@@ -17,7 +17,7 @@ _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_replaceable(path: Path, seen: os.stat_result) -> None:
-    """Refuse a file that a copy under its name would not be the same as to everybody."""
+    """Refuse a file whose copy under the same name would differ for somebody."""
     if not stat.S_ISREG(seen.st_mode):
         raise EmbedError("it is not a regular file")
     if seen.st_nlink > 1:
@@ -58,7 +58,7 @@ def check_unchanged(path: Path, seen: os.stat_result) -> None:
 
 
 class ChangedError(EmbedError):
-    """The photo is another one than the caption's by now."""
+    """The photo has changed since it was captioned."""
 
 
 def _identity(state: os.stat_result) -> tuple[int, ...]:

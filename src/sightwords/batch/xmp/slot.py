@@ -7,7 +7,7 @@ Each format has a module with three functions:
     same_otherwise(old, new)    whether two files differ in nothing but the packet
 
 Only the packet's own bytes, and lengths and flags that must count it, are written. Every other
-byte is copied, also what follows the end of the image. A file whose structure is not fully
+byte is copied, including what follows the end of the image. A file whose structure is not fully
 understood is refused (`EmbedError`): its photo then stays as it is.
 """
 

@@ -24,7 +24,7 @@ def _slot(data: bytes) -> Slot:
 
 
 def with_packet(data: bytes, packet: bytes) -> bytes:
-    """The packet in its chunk, the flag that says so, and the length of the whole."""
+    """The packet in its chunk, the flag that announces it, and the length of the whole."""
     slot = _slot(data)
     chunk = b"XMP " + struct.pack("<I", len(packet)) + packet + b"\0" * (len(packet) % 2)
     end = 8 + int.from_bytes(data[4:8], "little")
@@ -66,7 +66,7 @@ def _chunks(data: bytes) -> Iterator[Part]:
 
 
 def _canvas(body: bytes, kind: bytes) -> bytes:
-    """What a VP8X chunk says of a simple file: flags, and both sides less one."""
+    """The content of a VP8X chunk for a simple file: flags, and both sides less one."""
     if kind == b"VP8L" and body[:1] == b"\x2f" and len(body) >= 5:
         bits = int.from_bytes(body[1:5], "little")
         flags = _HAS_ALPHA if bits >> 28 & 1 else 0
