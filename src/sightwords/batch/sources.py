@@ -83,8 +83,8 @@ def standard_input() -> str:
     names = sys.stdin.read()
     if "\0" in names:  # which no name has
         raise CorpusError(
-            "stdin: expected a list of photos, one path per line (no -print0 of find); to caption a "
-            "photo from stdin, use: sightwords caption /dev/stdin"
+            "stdin: expected a list of photos, one path per line (no -print0 of find); to caption "
+            "one photo from stdin: sightwords caption /dev/stdin"
         )
     return names.removeprefix("\ufeff")  # Windows begins some texts with it
 

@@ -16,7 +16,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from sightwords.batch.xmp import jpeg, jpeg2000, png, tiff, webp
 from sightwords.batch.xmp.packet import EMPTY, MAX_PACKET_BYTES, EmbedError, with_caption
@@ -27,6 +26,7 @@ from sightwords.batch.xmp.replace import (
     check_unchanged,
     keep_attributes,
 )
+from sightwords.batch.xmp.slot import XmpFormat
 from sightwords.files import FULL, atomic_path
 from sightwords.text.written import as_sentence
 
@@ -40,13 +40,13 @@ MAX_FILE_BYTES = 100 << 20
 MAX_GROWTH_BYTES = 4096
 """Beyond the packet itself."""
 
-_FORMATS: tuple[tuple[tuple[bytes, ...], ModuleType, tuple[str, ...]], ...] = (
-    ((b"\xff\xd8\xff",), jpeg, ("JPEG", "MPO")),
-    ((b"\x89PNG\r\n\x1a\n",), png, ("PNG",)),
-    ((b"II*\0", b"MM\0*"), tiff, ("TIFF",)),
-    ((b"\0\0\0\x0cjP  \r\n\x87\n",), jpeg2000, ("JPEG2000",)),
+_FORMATS: tuple[tuple[tuple[bytes, ...], XmpFormat, tuple[str, ...]], ...] = (
+    ((b"\xff\xd8\xff",), jpeg.FORMAT, ("JPEG", "MPO")),
+    ((b"\x89PNG\r\n\x1a\n",), png.FORMAT, ("PNG",)),
+    ((b"II*\0", b"MM\0*"), tiff.FORMAT, ("TIFF",)),
+    ((b"\0\0\0\x0cjP  \r\n\x87\n",), jpeg2000.FORMAT, ("JPEG2000",)),
 )
-"""How a file begins, the module for its structure, and what Pillow calls it."""
+"""How a file begins, how it holds XMP, and what Pillow calls it."""
 
 
 def write_xmp(target: Path, caption: str, words: Sequence[str], *, keep: bool) -> str | None:
@@ -137,7 +137,7 @@ class _Photo:
     """What a photo is now, and the packet that it is to have."""
 
     data: bytes
-    format: ModuleType
+    format: XmpFormat
     names: tuple[str, ...]
     """What Pillow calls its format."""
     old_packet: bytes
@@ -146,9 +146,9 @@ class _Photo:
     @classmethod
     def read(cls, path: Path, caption: str, words: Sequence[str]) -> _Photo:
         data = _read(path, MAX_FILE_BYTES)
-        module, names = _format(data)
-        packet: bytes = module.packet_of(data) or b""
-        return cls(data, module, names, packet, with_caption(packet or EMPTY, caption, words))
+        form, names = _format(data)
+        packet = form.packet_of(data) or b""
+        return cls(data, form, names, packet, with_caption(packet or EMPTY, caption, words))
 
 
 def _embed(
@@ -201,12 +201,12 @@ def _check(copy: Path, photo: _Photo, before: dict[str, str]) -> None:
         raise EmbedError(f"a copy with the caption differs in its {' and '.join(differing)}")
 
 
-def _format(data: bytes) -> tuple[ModuleType, tuple[str, ...]]:
-    for magics, module, names in _FORMATS:
+def _format(data: bytes) -> tuple[XmpFormat, tuple[str, ...]]:
+    for magics, form, names in _FORMATS:
         if data.startswith(magics):
-            return module, names
+            return form, names
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return webp, ("WEBP",)
+        return webp.FORMAT, ("WEBP",)
     raise EmbedError("captions can be embedded only in JPEG, PNG, WebP, TIFF and JP2")
 
 

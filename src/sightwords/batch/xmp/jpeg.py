@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from itertools import islice
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only, refuse_stray_xmp
+from sightwords.batch.xmp.slot import (
+    SIGNED,
+    Part,
+    Slot,
+    damaged,
+    in_slot,
+    listed,
+    only,
+    refuse_stray_xmp,
+)
 
 _XMP_HEAD = b"http://ns.adobe.com/xap/1.0/\0"
 _EXTENDED_HEAD = b"http://ns.adobe.com/xmp/extension/\0"
@@ -48,12 +57,12 @@ def _slot(data: bytes) -> Slot:
     return Slot(at, at)
 
 
-def with_packet(data: bytes, packet: bytes) -> bytes:
+def _segment(packet: bytes) -> bytes:
     """The packet in its one segment, which holds 65,502 bytes."""
     body = _XMP_HEAD + packet
     if len(body) + 2 > 0xFFFF:
         raise EmbedError("its XMP is too long for a JPEG segment")
-    return _slot(data).filled(data, b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body)
+    return b"\xff\xe1" + struct.pack(">H", len(body) + 2) + body
 
 
 def _segments(data: bytes) -> Iterator[Part]:
@@ -100,11 +109,4 @@ def _mentions(body: bytes) -> bool:
     return any(name in body for name in _OURS)
 
 
-def packet_of(data: bytes) -> bytes | None:
-    """The XMP packet."""
-    return _slot(data).packet
-
-
-def same_otherwise(old: bytes, new: bytes) -> bool:
-    """Whether all bytes but those of the packet's segment are equal."""
-    return _slot(old).sum_around(old) == _slot(new).sum_around(new)
+FORMAT = in_slot(_slot, _segment)

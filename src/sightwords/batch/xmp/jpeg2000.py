@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import Part, Slot, damaged, listed, only, refuse_stray_xmp
+from sightwords.batch.xmp.slot import Part, Slot, damaged, in_slot, listed, only, refuse_stray_xmp
 
 _UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 _BOXES = frozenset(
@@ -26,10 +26,9 @@ def _slot(data: bytes) -> Slot:
     return Slot(found.start, found.end, data[found.body + 16 : found.end])
 
 
-def with_packet(data: bytes, packet: bytes) -> bytes:
+def _box(packet: bytes) -> bytes:
     """The packet in its box."""
-    box = struct.pack(">I", 24 + len(packet)) + b"uuid" + _UUID + packet
-    return _slot(data).filled(data, box)
+    return struct.pack(">I", 24 + len(packet)) + b"uuid" + _UUID + packet
 
 
 def _boxes(data: bytes) -> Iterator[Part]:
@@ -46,11 +45,4 @@ def _boxes(data: bytes) -> Iterator[Part]:
         at += length
 
 
-def packet_of(data: bytes) -> bytes | None:
-    """The XMP packet."""
-    return _slot(data).packet
-
-
-def same_otherwise(old: bytes, new: bytes) -> bool:
-    """Whether all bytes but those of the packet's box are equal."""
-    return _slot(old).sum_around(old) == _slot(new).sum_around(new)
+FORMAT = in_slot(_slot, _box)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 
 from sightwords.batch.xmp.packet import MAX_PACKET_BYTES, EmbedError
-from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only
+from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, in_slot, listed, only
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _KEYWORD = b"XML:com.adobe.xmp"
@@ -31,11 +31,10 @@ def _slot(data: bytes) -> Slot:
     return Slot(found.start, found.end, _png_packet(data, found), fixed)
 
 
-def with_packet(data: bytes, packet: bytes) -> bytes:
+def _chunk(packet: bytes) -> bytes:
     """The packet in its chunk, not compressed, so that every reader finds it."""
     body = b"iTXt" + _KEYWORD + b"\0\0\0\0\0" + packet
-    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
-    return _slot(data).filled(data, chunk)
+    return struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def _chunks(data: bytes) -> Iterator[Part]:
@@ -71,11 +70,4 @@ def _png_packet(data: bytes, part: Part) -> bytes:
     return packet
 
 
-def packet_of(data: bytes) -> bytes | None:
-    """The XMP packet."""
-    return _slot(data).packet
-
-
-def same_otherwise(old: bytes, new: bytes) -> bool:
-    """Whether all bytes but those of the packet's chunk are equal."""
-    return _slot(old).sum_around(old) == _slot(new).sum_around(new)
+FORMAT = in_slot(_slot, _chunk)

@@ -1,20 +1,15 @@
-"""Where the XMP packet of a photo lies, and the photo with another packet there.
+"""Where the XMP packet of a photo is, and the photo with another packet there.
 
-Each format has a module with three functions:
-
-    packet_of(data)             the packet, or None
-    with_packet(data, packet)   the file with this packet instead
-    same_otherwise(old, new)    whether two files differ in nothing but the packet
-
-Only the packet's own bytes, and lengths and flags that must count it, are written. Every other
-byte is copied, including what follows the end of the image. A file whose structure is not fully
-understood is refused (`EmbedError`): its photo then stays as it is.
+Each format has a module with a `FORMAT`. Only the packet's own bytes, and lengths and flags that
+must count it, are written. Every other byte is copied, including what follows the end of the image.
+A file whose structure is not fully understood is refused (`EmbedError`): its photo then stays as it
+is.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,6 +17,18 @@ from sightwords.batch.xmp.packet import EmbedError
 
 SIGNED = "it is signed (C2PA), and any change would break its signature"
 MAX_PARTS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class XmpFormat:
+    """How one file format holds XMP."""
+
+    packet_of: Callable[[bytes], bytes | None]
+    """The packet of a file; None if it has none."""
+    with_packet: Callable[[bytes, bytes], bytes]
+    """The file with this packet instead."""
+    same_otherwise: Callable[[bytes, bytes], bool]
+    """Whether two files differ in nothing but the packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,15 @@ class Slot:
         """A checksum of all bytes but those in the slot."""
         view = memoryview(data)
         return sum_of(view[: self.start], view[self.end :])
+
+
+def in_slot(slot: Callable[[bytes], Slot], wrapped: Callable[[bytes], bytes]) -> XmpFormat:
+    """A format with one slot for the packet; `wrapped` gives the packet its header."""
+    return XmpFormat(
+        packet_of=lambda data: slot(data).packet,
+        with_packet=lambda data, packet: slot(data).filled(data, wrapped(packet)),
+        same_otherwise=lambda old, new: slot(old).sum_around(old) == slot(new).sum_around(new),
+    )
 
 
 def sum_of(*pieces: memoryview) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, damaged, sum_of
+from sightwords.batch.xmp.slot import SIGNED, XmpFormat, damaged, sum_of
 
 XMP_TAG = 700
 _C2PA_TAG, _DNG_TAG, _PHOTOMETRIC = 52545, 50706, 262
@@ -42,13 +42,13 @@ class _Directory:
     """Where the next directory is; 0: there is none."""
 
 
-def packet_of(data: bytes) -> bytes | None:
+def _packet_of(data: bytes) -> bytes | None:
     """The XMP packet."""
     entry = _xmp_entry(_first(data))
     return None if entry is None else data[entry.place : entry.place + entry.count]
 
 
-def with_packet(data: bytes, packet: bytes) -> bytes:
+def _with_packet(data: bytes, packet: bytes) -> bytes:
     """The packet behind the end; the header, or the entry that is there, points to it."""
     order, first = _order(data), _first(data)
     place = len(data) + len(data) % 2
@@ -69,7 +69,7 @@ def with_packet(data: bytes, packet: bytes) -> bytes:
     return b"".join((view[:4], struct.pack(order + "I", directory), view[8:], behind, copy))
 
 
-def same_otherwise(old: bytes, new: bytes) -> bool:
+def _same_otherwise(old: bytes, new: bytes) -> bool:
     """Whether the old bytes are all there but for one pointer, and the directories are equal."""
     entry = _xmp_entry(_first(old))
     start, end = (4, 8) if entry is None else (entry.at + 4, entry.at + 12)
@@ -187,3 +187,6 @@ def _number(data: bytes, order: str, at: int) -> int:
         raise damaged("a place outside the file", at)
     (number,) = struct.unpack_from(order + "I", data, at)
     return int(number)
+
+
+FORMAT = XmpFormat(_packet_of, _with_packet, _same_otherwise)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from sightwords.batch.xmp.packet import EmbedError
-from sightwords.batch.xmp.slot import SIGNED, Part, Slot, damaged, listed, only, sum_of
+from sightwords.batch.xmp.slot import SIGNED, Part, Slot, XmpFormat, damaged, listed, only, sum_of
 
 _HAS_XMP, _HAS_ALPHA = 0x04, 0x10
 
@@ -23,7 +23,7 @@ def _slot(data: bytes) -> Slot:
     return Slot(found.start, found.end, data[found.body : found.body + length])
 
 
-def with_packet(data: bytes, packet: bytes) -> bytes:
+def _with_packet(data: bytes, packet: bytes) -> bytes:
     """The packet in its chunk, the flag that announces it, and the length of the whole."""
     slot = _slot(data)
     chunk = b"XMP " + struct.pack("<I", len(packet)) + packet + b"\0" * (len(packet) % 2)
@@ -81,12 +81,12 @@ def _canvas(body: bytes, kind: bytes) -> bytes:
     return bytes([flags | _HAS_XMP, 0, 0, 0]) + sides
 
 
-def packet_of(data: bytes) -> bytes | None:
+def _packet_of(data: bytes) -> bytes | None:
     """The XMP packet."""
     return _slot(data).packet
 
 
-def same_otherwise(old: bytes, new: bytes) -> bool:
+def _same_otherwise(old: bytes, new: bytes) -> bool:
     """Whether all chunks but XMP, the trailer and all of VP8X but the flag are equal."""
     (plain, header), (new_plain, new_header) = _essence(old), _essence(new)
     return plain == new_plain and header in (b"", new_header)
@@ -98,3 +98,6 @@ def _essence(data: bytes) -> tuple[bytes, bytes]:
     extended = parts[0].kind == b"VP8X"
     header = bytes([data[20] | _HAS_XMP]) + data[21:30] if extended else b""
     return sum_of(*plain, view[parts[-1].end :]), header
+
+
+FORMAT = XmpFormat(_packet_of, _with_packet, _same_otherwise)
