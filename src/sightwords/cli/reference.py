@@ -26,7 +26,7 @@ def render() -> str:
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"  # argparse folds its help at the width of the terminal
     try:
-        helps = [(parser.prog, parser.format_help().rstrip()) for parser in _walk(build_parser())]
+        helps = [(parser.prog, parser.format_help().rstrip()) for parser in walk(build_parser())]
     finally:
         os.environ.pop("COLUMNS")
         if before is not None:
@@ -34,12 +34,13 @@ def render() -> str:
     return HEADER + "".join(f"\n## {prog}\n\n```text\n{text}\n```\n" for prog, text in helps)
 
 
-def _walk(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def walk(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of all verbs below it."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
-                yield from _walk(child)
+                yield from walk(child)
 
 
 def main() -> int:
