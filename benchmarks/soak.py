@@ -1,18 +1,17 @@
-"""Hours of mixed load on `sightwords serve`, while its workers are killed and stopped.
+"""Hours of mixed load on `sightwords serve` while its workers are killed and stopped.
 
     python benchmarks/soak.py --minutes 120 --workers 2 --out soak.json
 
-Starts a server on a free port of this machine. Clients send photos of several formats, broken
-bytes, bodies that are too large, half requests and whole ones whose answer nobody fetches. Every
-20 seconds or so a worker gets SIGKILL or SIGSTOP. Memory is what the server's processes have
-allocated (Pss_Anon): pages of files are left out, since their share in PSS depends on what else
-runs on the machine. The load stops for a moment before each sample.
+Starts a server on this machine. Clients send photos of several formats, broken bytes, bodies that
+are too large, half requests, and whole requests whose answer nobody reads. Every 20 seconds or so
+a worker gets SIGKILL or SIGSTOP. Memory is what the processes of the server have allocated
+(Pss_Anon): pages of files are left out, because their share depends on what else runs. The load
+pauses before each sample.
 
-Every valid photo must be answered 200, or 503 with `Retry-After`. Exits with 1 after any other
-answer, or if memory grows by more than 5 % after the first ten minutes, along the line that fits
-all later samples. A single sample says little, since a worker that has just been replaced is
-smaller than one that has worked for a while. The server's own process is never replaced; its
-memory is given apart.
+Every valid photo must be answered with 200, or 503 with `Retry-After`. Exits with 1 after any other
+answer, or if memory grows by more than 5 % after the first ten minutes, measured along the straight
+line that fits all later samples (a worker that was just replaced is smaller than an older one). The
+memory of the server's own process, which is never replaced, is given separately.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ CLIENT_SECONDS = 60
 
 @dataclass
 class Tally:
-    """What happened so far; shared by all threads."""
+    """Counts of what happened, shared by all threads."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     unexpected: list[str] = field(default_factory=list)
@@ -74,9 +73,9 @@ class Tally:
 
 
 def main() -> int:
-    """Run, write the figures, and say whether they are good."""
+    """Run, write the figures, and return whether they are good."""
     args = _options().parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop the server then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to stop the server, too
     port = _free_port()
     server = _start(port, args)
     tally, end = Tally(), threading.Event()
@@ -97,8 +96,8 @@ def main() -> int:
     end.set()
     for thread in threads:
         thread.join(CLIENT_SECONDS)
-    restarts = _restarts(port)
-    found = report(tally, time.monotonic() - start, restarts, ended=True)
+    found = report(tally, time.monotonic() - start, ended=True)
+    found["restarts"] = _restarts(port)
     found["exit_code"] = _stop(server)
     _write(args.out, found)
     print(json.dumps(found, indent=1))
@@ -161,7 +160,6 @@ class Clients:
         self.photos = _photos()
         self.kinds: list[tuple[Callable[[], None], int]] = [
             (self.valid, 70),
-            (self.several, 8),
             (self.broken, 8),
             (self.oversize, 4),
             (self.gone, 5),
@@ -183,21 +181,18 @@ class Clients:
             self.tally.answered(kind.__name__, name, expected=fine, detail=str(error))
 
     def valid(self) -> None:
-        """A photo of which something is asked."""
+        """A request with valid photos."""
         path = self.order.choice(
             ["/v1/caption", "/v1/caption?n_best=3&detail=true", "/v1/words", "/v1/explain"]
         )
         if self.order.random() < 0.15:
-            self._form("valid", "/v1/rank", 1, ["a cat", "a red bus on a street"])
+            sentences = ["a cat", "a red bus on a street"]
+            self._form("valid", "/v1/rank", self.order.randint(1, 3), sentences)
         else:
             self._judge("valid", *self._post(path, self._photo(), "image/jpeg"))
 
-    def several(self) -> None:
-        """Photos in one form."""
-        self._form("several", "/v1/caption", self.order.randint(2, 4), [])
-
     def broken(self) -> None:
-        """A photo with damaged bytes, or none at all: 422, or 200 where the damage is small."""
+        """A damaged photo: 422, or 200 if the damage is small."""
         body = bytearray(self._photo())
         for _ in range(self.order.choice((1, 20, 2000))):
             body[self.order.randrange(len(body))] = self.order.randrange(256)
@@ -220,20 +215,20 @@ class Clients:
         self.tally.answered("gone", "closed", expected=True)
 
     def slow_head(self) -> None:
-        """Half a head and then silence: the server must close the connection."""
+        """Half a head, then silence: the server must close the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=CLIENT_SECONDS) as found:
             found.sendall(b"POST /v1/words HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow")
             self._ends("slow_head", found)
 
     def slow_body(self) -> None:
-        """Half a body and then silence: 408, and the server must close the connection."""
+        """Half a body, then silence: 408, and the server must close the connection."""
         body = self._photo()
         with self._raw(len(body)) as found:
             found.sendall(body[: len(body) // 2])
             self._ends("slow_body", found)
 
     def health(self) -> None:
-        """Whether a caption can be made."""
+        """The health check."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=CLIENT_SECONDS)
         connection.request("GET", "/healthz")
         answer = connection.getresponse()
@@ -241,7 +236,7 @@ class Clients:
         connection.close()
 
     def crowd(self, count: int) -> None:
-        """So many figures of large photos at once, so that every worker has some to make."""
+        """Ask for this many figures of large photos at once, to give every worker some work."""
         large = sorted(self.photos, key=len)[-5:]
 
         def ask(number: int) -> None:
@@ -313,7 +308,7 @@ class Clients:
         good: tuple[int, ...] = (200,),
     ) -> None:
         later = status == 503 and any(name.lower() == "retry-after" for name in headers)
-        if status == 200 and kind == "several" and b'"error"' in answer:
+        if status == 200 and kind == "valid" and b'"error"' in answer:
             status = -200  # one of the photos has an error in its place
         detail = answer[:200].decode("utf-8", "replace")
         self.tally.answered(kind, status, expected=status in good or later, detail=detail)
@@ -336,7 +331,7 @@ def _photos() -> list[bytes]:
 
 
 def _load(clients: Clients, rate: float, end: threading.Event, pause: threading.Event) -> None:
-    """Send requests, `rate` a second unless answers take longer."""
+    """Send `rate` requests per second, or fewer if answers take longer."""
     due = time.monotonic() + random.random() / rate
     while not end.is_set():
         while pause.is_set() and not end.is_set():
@@ -371,7 +366,7 @@ def _workers(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def _harm(
     server: subprocess.Popen[bytes], args: argparse.Namespace, tally: Tally, end: threading.Event
 ) -> None:
-    """Kill or stop a random worker now and then."""
+    """Kill or stop a random worker from time to time."""
     order = random.Random(args.seed + 1)
     while args.harm_seconds and not end.wait(args.harm_seconds * (0.5 + order.random())):
         if workers := _workers(server):
@@ -383,7 +378,7 @@ def _harm(
 
 
 def _megabytes(processes: list[psutil.Process]) -> float:
-    """What they have allocated."""
+    """The memory that they have allocated."""
     total = 0
     for process in processes:
         with suppress(OSError, ValueError):
@@ -401,7 +396,7 @@ def _watch(
     clients: Clients,
     pause: threading.Event,
 ) -> None:
-    """Sample memory, and write what is known so far."""
+    """Sample memory, and write interim results."""
     written = time.monotonic()
     until = start + 60 * args.minutes
     while (now := time.monotonic()) < until and server.poll() is None:
@@ -413,7 +408,7 @@ def _watch(
             tally.server_memory.append((minute, round(_megabytes(_tree(server)[:1]), 1)))
         if time.monotonic() - written >= WRITE_SECONDS:
             written = time.monotonic()
-            _write(args.out, report(tally, time.monotonic() - start, None, ended=False))
+            _write(args.out, report(tally, time.monotonic() - start, ended=False))
     if server.poll() is not None:
         tally.answered("server", "ended", expected=False, detail=f"exit code {server.poll()}")
 
@@ -421,7 +416,7 @@ def _watch(
 def _when_whole(
     server: subprocess.Popen[bytes], workers: int, clients: Clients, pause: threading.Event
 ) -> float | None:
-    """Memory once all workers are there, have worked and rest; others would look too good."""
+    """Memory when all workers have loaded the model, have worked, and are idle."""
     pause.set()
     try:
         for _ in range(30):
@@ -438,7 +433,7 @@ def _when_whole(
 
 
 def _settled(found: list[psutil.Process], workers: int) -> bool:
-    """Whether all workers are there, have loaded the model, and none is stopped."""
+    """Whether all workers run, have loaded the model, and none is stopped."""
     with suppress(psutil.NoSuchProcess):
         ages = [time.time() - process.create_time() for process in found]
         stopped = any(process.status() == psutil.STATUS_STOPPED for process in found)
@@ -456,12 +451,11 @@ def _restarts(port: int) -> float | None:
     return None
 
 
-def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool) -> dict[str, Any]:
+def report(tally: Tally, seconds: float, *, ended: bool) -> dict[str, Any]:
     """All figures as JSON."""
     with tally.lock:
-        settled = [mb for minute, mb in tally.memory if minute >= SETTLED_MINUTES]
         growth = _growth(tally.memory)
-        latencies = sorted(tally.latencies)
+        latencies = [round(seconds, 3) for seconds in sorted(tally.latencies)]
         return {
             "minutes": round(seconds / 60, 2),
             "ended": ended,
@@ -470,17 +464,14 @@ def report(tally: Tally, seconds: float, restarts: float | None, *, ended: bool)
             "unexpected": len(tally.unexpected),
             "unexpected_answers": tally.unexpected[:50],
             "signals": dict(tally.signals),
-            "restarts": restarts,
-            "latency_seconds": _quantiles(latencies),
+            "latency_seconds": {p: latencies[len(latencies) * p // 100] for p in (50, 90, 99)}
+            if latencies
+            else {},
             "memory_mb": {
-                "at_10_minutes": settled[0] if settled else None,
-                "max_after": max(settled, default=None),
-                "medians_of_10_minutes": _medians(tally.memory),
-                "last": tally.memory[-1][1] if tally.memory else None,
                 "growth_percent": growth,
+                "samples": tally.memory,
                 "server_process_growth_percent": _growth(tally.server_memory),
                 "server_process_samples": tally.server_memory,
-                "samples": tally.memory,
             },
             "good": not tally.unexpected and (growth is None or growth <= MOST_GROWTH),
         }
@@ -496,28 +487,6 @@ def _growth(samples: list[tuple[float, float]]) -> float | None:
     start = float(line.intercept + line.slope * minutes[0])
     growth: float = 100 * float(line.slope) * (minutes[-1] - minutes[0]) / start
     return round(growth, 2)
-
-
-def _medians(samples: list[tuple[float, float]]) -> list[float]:
-    """Of each ten minutes after the first ten."""
-    windows: dict[int, list[float]] = {}
-    for minute, megabytes in samples:
-        windows.setdefault(int(minute // SETTLED_MINUTES), []).append(megabytes)
-    return [
-        round(statistics.median(found), 1)
-        for window, found in sorted(windows.items())
-        if window > 0 and len(found) >= 3
-    ]
-
-
-def _quantiles(latencies: list[float]) -> dict[str, float]:
-    if len(latencies) < 2:
-        return {}
-    cuts = statistics.quantiles(latencies, n=100, method="inclusive")
-    return {
-        "p50": round(cuts[49], 3), "p90": round(cuts[89], 3), "p99": round(cuts[98], 3),
-        "max": round(latencies[-1], 3),
-    }  # fmt: skip
 
 
 def _write(path: Path, found: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""How both servers, `serve` and `study serve`, speak HTTP: with time limits for rude clients.
+"""HTTP for both servers, `serve` and `study serve`: uvicorn with time limits for slow clients.
 
-uvicorn alone waits for ever for the rest of a request's head, reads on after a body was refused,
-and keeps an answer that nobody fetches. Here a connection that makes no progress is closed, an
-answer that was given before the body was read ends its connection, and the number of connections
-is bounded.
+uvicorn alone waits forever for the rest of a request's head, continues to read a body after it was
+refused, and keeps answers that nobody reads. Here, a connection without progress is closed, an
+answer that is sent before the body was read ends the connection, and the number of connections is
+limited.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LONGEST_HEAD = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 HEAD_SECONDS = 10.0
-"""From a connection's begin, or a request's first byte, to the end of its head."""
-FETCH_SECONDS = 60.0
-"""How long an answer may wait for a client that does not fetch it."""
+"""From the start of a connection, or the first byte of a request, to the end of its head."""
+READ_SECONDS = 60.0
+"""How long an answer waits for a client that does not read it."""
 IDLE_SECONDS = 5
-"""Between two requests of one connection."""
+"""Between two requests on one connection."""
 DRAIN_SECONDS = 2.0
 DRAIN_BYTES = 48 << 20
-"""So much of a refused body is still read, so that simple clients see the answer."""
+"""The most that is still read of a refused body, so that simple clients see the answer."""
 
 FREE_CHUNKS = 1000
 CHUNK_BYTES = 100
-"""Of a body in chunks: beyond the free ones they must have so many bytes on average."""
+"""Beyond the free chunks, the chunks of a body must have this many bytes on average."""
 
 
 def run_server(
@@ -51,10 +51,10 @@ def run_server(
     grace_seconds: float,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; requests that were taken are answered first.
+    """Serve until SIGINT, SIGTERM or SIGHUP; current requests are answered first.
 
-    `connections` are served at a time; further ones are answered 503 or closed. A second SIGINT
-    ends the server at once, else `grace_seconds` after the first at the latest.
+    Connections beyond `connections` are answered with 503 or closed. The server ends at most
+    `grace_seconds` after the signal, or at once after a second SIGINT.
     """
     server = _Server(server_config(app, host, port, connections, grace_seconds), on_ready)
     with suppress(KeyboardInterrupt):
@@ -64,27 +64,27 @@ def run_server(
 def server_config(
     app: ASGIApp, host: str, port: int, connections: int, grace_seconds: float = 10
 ) -> uvicorn.Config:
-    """Settings of uvicorn, the same for both servers."""
+    """The uvicorn settings of both servers."""
     return uvicorn.Config(
         CloseUnread(app),
         host=host,
         port=port,
-        http=PatientProtocol,
+        http=TimeLimitedProtocol,
         ws="none",
         access_log=False,
-        log_level="error",  # a warning for each bad request would fill the log
+        log_level="error",  # warnings about bad requests would fill the log
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=IDLE_SECONDS,
-        # A body may be refused at the last moment; what is left of it is read then.
+        # A body can be refused at the last moment; then the rest of it is read.
         timeout_graceful_shutdown=int(grace_seconds + DRAIN_SECONDS) + 2,
         limit_concurrency=connections,
-        h11_max_incomplete_event_size=LONGEST_HEAD,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
 
 
 class _Server(uvicorn.Server):
-    """Says when it has begun, and ends in peace."""
+    """Reports when it is ready, and shuts down cleanly."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -92,17 +92,17 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         await super().startup(sockets)
-        self._heed_hangup()
+        self._handle_hangup()
         self.on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # uvicorn would raise the signal again at the end, before our workers have gone.
+        # uvicorn would raise the signal again at the end, before our workers have ended.
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
 
-    def _heed_hangup(self) -> None:
-        """A closed terminal ends the server as SIGTERM does, unless nohup has it ignored."""
+    def _handle_hangup(self) -> None:
+        """SIGHUP (a closed terminal) works like SIGTERM, unless nohup ignores it."""
         hangup = getattr(signal, "SIGHUP", None)
         if hangup is None or threading.current_thread() is not threading.main_thread():
             return
@@ -111,7 +111,7 @@ class _Server(uvicorn.Server):
 
 
 class _Chunks(h11.Connection):
-    """Refuses bodies in chunks of a few bytes: reading them would keep the server from all else."""
+    """Refuses bodies in chunks of a few bytes: reading them would block the server."""
 
     _count = _bytes = 0
 
@@ -127,84 +127,86 @@ class _Chunks(h11.Connection):
         return event
 
 
-class PatientProtocol(H11Protocol):
-    """A connection whose patience ends: with heads that do not end, and answers not fetched."""
+class _Deadline:
+    """Aborts a connection unless it is stopped in time."""
+
+    def __init__(self, protocol: H11Protocol) -> None:
+        self._protocol = protocol
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._timer is not None
+
+    def start(self, seconds: float) -> None:
+        self.stop()
+        self._timer = self._protocol.loop.call_later(seconds, self._protocol.transport.abort)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class TimeLimitedProtocol(H11Protocol):
+    """A connection with time limits for heads that do not end and answers that nobody reads."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.conn = _Chunks(h11.SERVER, LONGEST_HEAD)
-
-    _head: asyncio.TimerHandle | None = None
-    _fetch: asyncio.TimerHandle | None = None
+        self.conn = _Chunks(h11.SERVER, MAX_HEAD_BYTES)
+        self._head, self._reader = _Deadline(self), _Deadline(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request; beyond twice the limit of connections, close at once."""
+        """Wait for a request; beyond twice the limit of connections, close at once."""
         super().connection_made(transport)
-        self._wait_for_head()
+        self._head.start(HEAD_SECONDS)
         if self.limit_concurrency and len(self.connections) > 2 * self.limit_concurrency:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for."""
-        self._stop_waiting_for_head()
-        self._stop_waiting_for_fetch()
+        """Stop all timers."""
+        self._head.stop()
+        self._reader.stop()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Wait for the rest of a head; the application has limits of its own for the body."""
+        """Wait for the rest of a head; the application limits the time for the body."""
         super().handle_events()
         if self.conn.their_state is h11.IDLE:
-            if self._head is None:
-                self._wait_for_head()
+            if not self._head.running:
+                self._head.start(HEAD_SECONDS)
             return
-        self._stop_waiting_for_head()
+        self._head.stop()
         if not self.flow.write_paused:
-            self._stop_waiting_for_fetch()
+            self._reader.stop()
 
     def on_response_complete(self) -> None:
-        """Wait until the client has fetched the answer, or sends another request."""
+        """Wait until the client has read the answer, or sends another request."""
         if not self.flow.write_paused:
-            self._wait_for_fetch()
+            self._reader.start(READ_SECONDS)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """The client does not fetch its answer."""
+        """The client does not read its answer."""
         super().pause_writing()
-        self._wait_for_fetch()
+        self._reader.start(READ_SECONDS)
 
     def resume_writing(self) -> None:
-        """It does; of a whole answer the rest may still wait to be fetched."""
+        """The client reads again; the rest of a complete answer may still have to be read."""
         super().resume_writing()
-        self._stop_waiting_for_fetch()
+        self._reader.stop()
         if self.transport.is_closing() or self.cycle.response_complete:
-            self._wait_for_fetch()
-
-    def _wait_for_head(self) -> None:
-        self._head = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
-
-    def _stop_waiting_for_head(self) -> None:
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-    def _wait_for_fetch(self) -> None:
-        self._stop_waiting_for_fetch()
-        self._fetch = self.loop.call_later(FETCH_SECONDS, self.transport.abort)
-
-    def _stop_waiting_for_fetch(self) -> None:
-        if self._fetch is not None:
-            self._fetch.cancel()
-            self._fetch = None
+            self._reader.start(READ_SECONDS)
 
 
 @dataclass
 class CloseUnread:
-    """Around an application: an answer given before the body was read closes the connection."""
+    """Wraps an application: an answer that is sent before the body was read ends the connection."""
 
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on; drain a little of the body before the connection is closed."""
+        """Run the application; read a part of an unread body before the connection is closed."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -225,7 +227,7 @@ class CloseUnread:
                 await send(message)
                 return
             await send({**message, "more_body": True})
-            if not _expects(scope):  # such a client sends its body only when told to
+            if not _expects(scope):  # such a client has not sent its body
                 await _drain(read)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -233,7 +235,7 @@ class CloseUnread:
 
 
 def has_body(scope: Scope) -> bool:
-    """Whether a request announces a body.
+    """Whether a request has a body.
 
     >>> has_body({"headers": [(b"content-length", b"0")]}), has_body({"headers": []})
     (False, False)
@@ -249,7 +251,7 @@ def _expects(scope: Scope) -> bool:
 
 
 async def _drain(receive: Callable[[], Any]) -> None:
-    """Read and forget: a connection closed with unread bytes would take the answer with it."""
+    """Read and ignore: if unread bytes remain, closing the connection would discard the answer."""
     until, left = monotonic() + DRAIN_SECONDS, DRAIN_BYTES
     with suppress(asyncio.TimeoutError):
         while left > 0:

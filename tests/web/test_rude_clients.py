@@ -256,7 +256,7 @@ def test_heads_that_never_end(server: str, start: bytes, monkeypatch: pytest.Mon
 
 def test_a_head_that_comes_byte_by_byte(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "HEAD_SECONDS", 1.0)
-    monkeypatch.setattr(http_server, "FETCH_SECONDS", 1.5)
+    monkeypatch.setattr(http_server, "READ_SECONDS", 1.5)
     with raw(server, b"GET /healthz HTTP/1.1\r\nHost: HOST\r\n\r\n") as slow:
         assert b" 200 " in slow.recv(65536)  # the second head of a connection is waited for, too
         with pytest.raises(OSError):  # noqa: PT011 - whichever comes first
@@ -313,7 +313,7 @@ def test_a_slow_body_ends_its_connection(impatient: str) -> None:
 
 
 def test_an_answer_that_nobody_fetches(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "FETCH_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "READ_SECONDS", 1.0)
     asked = b"GET /samples/cat.jpg HTTP/1.1\r\nHost: HOST\r\n\r\n"
     with raw(server, b"") as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
