@@ -1,4 +1,4 @@
-"""The pictures of docs/serve.md: the page in Chromium, on a desk and on a phone.
+"""Takes the screenshots of docs/serve.md in Chromium: light, dark and phone.
 
 sightwords serve --port 8765 &
 python benchmarks/screenshots.py http://127.0.0.1:8765 --out docs/images
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("address")
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     args = parser.parse_args()
-    api = require("playwright.sync_api", extra="dev", purpose="taking pictures of the page")
+    api = require("playwright.sync_api", extra="dev", purpose="taking screenshots of the page")
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         raise ExternalToolError("Chromium is not installed; apt-get install chromium")
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def desk(browser: Browser, address: str, folder: Path, *, dark: bool) -> None:
-    """The cat with the heat map of a word; in the dark, the coffee with a sum opened."""
+    """The cat with a heat map; in dark mode, the coffee with an open candidate."""
     page = browser.new_page(
         viewport={"width": 1120, "height": 1000}, color_scheme="dark" if dark else "light"
     )
@@ -52,7 +52,7 @@ def desk(browser: Browser, address: str, folder: Path, *, dark: bool) -> None:
 
 
 def phone(browser: Browser, address: str, folder: Path) -> None:
-    """The rocket, on a small screen."""
+    """The rocket on a small screen."""
     context = browser.new_context(
         viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
@@ -65,7 +65,7 @@ def phone(browser: Browser, address: str, folder: Path) -> None:
 
 
 def save(page: Page, path: Path, *, whole: bool = False) -> None:
-    """In 256 colours, half the bytes; dithered, since the maps' colours would show steps."""
+    """Save with 256 colours, dithered; this halves the file."""
     with Image.open(io.BytesIO(page.screenshot(full_page=whole))) as picture:
         rgb = picture.convert("RGB")
     palette = rgb.quantize(256, method=Image.Quantize.MAXCOVERAGE)

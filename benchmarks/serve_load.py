@@ -1,11 +1,11 @@
-"""Fifty clients at once against `sightwords serve`, beside the library's own batch speed.
+"""Many clients at once against `sightwords serve`, compared with the speed of `batch`.
 
-    python benchmarks/serve_load.py --seconds 120 --clients 50 --workers 2 photographs/*.jpg
+    python benchmarks/serve_load.py --seconds 120 --clients 50 --workers 2 photos/*.jpg
 
-Starts a server, captions the photographs by `batch.workers.captioned` with as many processes for
-a tenth of the time or a few rounds, then lets the clients ask for captions one after another; a 503
-is obeyed. Prints one JSON object: statuses, latency, throughput, its ratio to the library, and the
-memory of the server with its workers over time. Needs psutil.
+Measures `batch` with the same number of processes, then the server, then `batch` again. Each client
+asks for captions one after another; after a 503 it waits as told. Prints one JSON object: statuses,
+latency, throughput, the ratio to `batch`, and the memory of the server with its workers over time.
+Needs psutil.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from sightwords.types import ImageRef
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("photographs", nargs="*", type=Path, help="(default: the samples)")
+    parser.add_argument("photos", nargs="*", type=Path, help="(default: the samples)")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--bundle")
     args = parser.parse_args()
-    bodies = [path.read_bytes() for path in args.photographs or sample_paths()]
+    bodies = [path.read_bytes() for path in args.photos or sample_paths()]
     report: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "load_average_before": os.getloadavg()[0],
         "workers": args.workers,
         "clients": args.clients,
-        "photographs": len(bodies),
+        "photos": len(bodies),
     }
     before = library(bodies, args)
     report |= served(bodies, args)
@@ -62,7 +62,7 @@ def main() -> None:
         report[f"library_cpu_seconds_per_image_{when}"] = cost
     speeds, costs = zip(*runs.values(), strict=True)
     report["share_of_library"] = round(report["images_per_second"] / (sum(speeds) / 2), 3)
-    # On a machine that others use the clock says little; the processor's own time says more.
+    # On a busy machine, CPU time is a better measure than elapsed time.
     cost = report["cpu_seconds_per_image"]
     report["share_of_library_by_cpu"] = round(sum(costs) / 2 / cost, 3)
     report["load_average_after"] = os.getloadavg()[0]
@@ -70,12 +70,12 @@ def main() -> None:
 
 
 def fresh(body: bytes, number: int) -> bytes:
-    """The same photograph in other bytes: no server has its scores in memory."""
+    """The same photo with other bytes, so that no worker remembers its scores."""
     return body + hashlib.sha256(str(number).encode()).digest()
 
 
 def library(bodies: list[bytes], args: argparse.Namespace) -> tuple[float, float]:
-    """Images a second and CPU seconds an image of `batch`, after its processes have started."""
+    """Images per second and CPU seconds per image of `batch`, after its processes have started."""
     make = partial(load, args.bundle, threads=1)
 
     def items() -> Iterator[Item]:
@@ -92,7 +92,7 @@ def library(bodies: list[bytes], args: argparse.Namespace) -> tuple[float, float
         done += 1
         took, used = time.monotonic() - start, _cpu_seconds(me) - spent
         if took > max(10.0, args.seconds / 4):
-            break  # while every process is still at work
+            break  # while every process is still busy
     return round(done / took, 3), round(used / done, 3)
 
 
@@ -120,7 +120,7 @@ def crowd(
     latencies: list[float] = []
     numbers = itertools.count()
     lock = threading.Lock()
-    for number in range(2 * args.workers):  # the first answers compile and fill caches
+    for number in range(2 * args.workers):  # warm up
         _ask(port, fresh(bodies[number % len(bodies)], -1 - number))
     memory = [_memory(process)]
     start, spent = time.monotonic(), _cpu_seconds(process)
@@ -156,7 +156,7 @@ def crowd(
 
 
 def _ask(port: int, body: bytes) -> tuple[str, float]:
-    """The status, and how long to wait before asking again."""
+    """The status, and the seconds to wait before the next request."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
     try:
         connection.request("POST", "/v1/caption", body, {"content-type": "image/jpeg"})
@@ -176,7 +176,7 @@ def _memory(process: psutil.Process) -> float:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Spent so far by a process and those it has started."""
+    """CPU time of the server and its workers so far."""
     family = [process, *process.children(recursive=True)]
     return float(sum(sum(one.cpu_times()[:2]) for one in family))
 

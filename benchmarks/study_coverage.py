@@ -1,13 +1,14 @@
-"""How often the paper's error bars cover the truth, and planned studies find what they seek.
+"""How often error bars cover the truth, and planned studies find a difference.
 
     python benchmarks/study_coverage.py [--studies 10000] [--processes 2]
 
-Simulated studies: each pair has its own chances of better, same and worse (a Dirichlet whose spread
-gives the kappa), five judges vote by them, and `study.statistics` counts as for people. The truth
-is the expected share, known exactly from the model. A bar covers when the truth is no farther from
-the mean than the margin. The paper's bar is the farther of the 5th and 95th percentile, so it
-claims at least 90 %. In the last scenario judges are unlike: each leans towards or away from "same"
-by a normal deviate, and judges 20 pairs; resampling pairs cannot see that votes hang together.
+In simulated studies, each pair has its own probabilities of better, same and worse (a Dirichlet
+distribution with the given kappa), five judges vote, and `study.results.statistics` counts as for
+people. The truth is the expected share, known exactly from the model. A bar covers the truth if its
+distance from the mean is at most the margin. The bar of the paper is the larger distance of the
+5th and 95th percentile, so it should cover in at least 90 %. In the last scenario, each judge tends
+towards or away from "same" by a normal deviate and judges 20 pairs; resampling pairs cannot see
+that these votes are correlated.
 
 Nothing here is a human result: every vote is simulated.
 """
@@ -85,7 +86,7 @@ def main() -> None:
 def covered(
     scenario: Scenario, mean: FloatArray, truth: FloatArray, studies: int, seed: list[int]
 ) -> list[int]:
-    """Of so many studies, how many cover: same, better, same or better."""
+    """The number of studies whose bars cover: same, better, same or better."""
     rng = np.random.default_rng(seed)
     wanted = np.array([truth[1], truth[0], truth[0] + truth[1]])
     hits = np.zeros(3, dtype=np.int64)

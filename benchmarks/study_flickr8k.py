@@ -1,15 +1,15 @@
-"""People's judgements of Flickr8k through `study import` and `study results`.
+"""Runs the human judgements of Flickr8k through `study create`, `import` and `results`.
 
     python benchmarks/study_flickr8k.py JUDGEMENTS flickr8k-test-00.tar --out FOLDER
 
 JUDGEMENTS is the folder with ExpertAnnotations.txt and Flickr8k.token.txt (Hodosh et al., JAIR
-2013): three experts gave captions, most of them written for another image, 1 to 4. For each image
-two judged captions make a pair, and each expert's two scores a vote: better, same or worse. The
-votes are people's, the comparison is ours. Two studies:
+2013): three experts scored captions, most of them written for another image, from 1 to 4. Two
+judged captions of an image make a pair, and the two scores of an expert make a vote: better, same
+or worse. Two studies:
 
-- retrieved: a caption of another image against the image's own one, where experts judged both;
-- random: two captions of other images, in random order, so that neither side has an advantage;
-  this one says how often each metric prefers the caption that the experts prefer.
+- retrieved: a caption of another image against one of the image itself, if experts judged both;
+- random: two captions of other images, in random order, so that neither side has an advantage; this
+  one shows how often each metric prefers the caption that the experts prefer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sightwords.cli.main import main as sightwords
 from sightwords.evaluate.grid import csv_text
 
 Scores = dict[str, tuple[int, int, int]]
-"""Caption id -> what the three experts gave it, for one image."""
+"""Caption id -> the scores of the three experts, for one image."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def own_pairs(judged: dict[str, Scores]) -> dict[str, tuple[str, str]]:
-    """(a caption of another image, the image's own), drawn where experts judged both."""
+    """Pairs of a caption of another image and one of the image itself."""
     rng = np.random.default_rng(0)
     pairs = {}
     for image, scores in sorted(judged.items()):
@@ -62,7 +62,7 @@ def own_pairs(judged: dict[str, Scores]) -> dict[str, tuple[str, str]]:
 
 
 def random_pairs(judged: dict[str, Scores]) -> dict[str, tuple[str, str]]:
-    """Two captions of other images, drawn."""
+    """Pairs of two captions of other images."""
     rng = np.random.default_rng(0)
     pairs = {}
     for image, scores in sorted(judged.items()):
@@ -94,7 +94,7 @@ def write_study(
 
 
 def run_study(folder: Path, name: str, against: str, options: argparse.Namespace) -> None:
-    """The commands that a user would type."""
+    """Run the commands of a user."""
     study = str(folder / "study.db")
     create = ["--images", str(options.images), "--system", str(folder / f"{name}.json")]
     create += ["--against", str(folder / f"{against}.json"), "--set", "pairs=all"]

@@ -1,13 +1,13 @@
-"""SIGKILL the judges' server at random moments during scripted judgements: is any vote lost?
+"""Kills the server for judges at random moments, to see whether votes are lost or doubled.
 
     python benchmarks/study_kill.py study.db
     python benchmarks/study_kill.py postgresql://me@localhost/empty_database [--judgements 2000]
 
-Scripted judges fetch their page, answer, and send every fifth answer twice. `sightwords study
-serve` is killed again and again, at most --life seconds after its first answer, and started anew.
-A judge whose connection breaks sends the same answer again until it is acknowledged, as
-a person who reloads would. At the end the votes in the database must be exactly the acknowledged
-ones, and no pair may have more than its five. The votes are scripted: the study is a simulated one.
+Scripted judges load their page, answer, and send every fifth answer twice. `sightwords study serve`
+is killed again and again, at most --life seconds after its first answer, and started again. A judge
+whose connection breaks sends the same answer again until it is acknowledged, like a person who
+reloads. At the end, the votes in the database must be exactly the acknowledged ones, and no pair
+may have more than five. The study is a simulated one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GIVE_UP_SECONDS = 600.0
 
 
 class Server:
-    """The server process, killed and started anew."""
+    """The server process, killed and started again."""
 
     def __init__(self, where: str, port: int) -> None:
         self.command = [sys.executable, "-m", "sightwords", "study", "serve"]
@@ -61,25 +61,25 @@ class Server:
         raise RuntimeError("the server does not start")
 
     def kill(self) -> None:
-        """Without warning."""
+        """Send SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.kills += 1
 
 
 class Crowd:
-    """Scripted judges, and what they were told is saved."""
+    """Scripted judges, and the votes that the server acknowledged."""
 
     def __init__(self, store: Store, port: int, *, seed: int) -> None:
         self.store, self.port, self.random = store, port, random.Random(seed)
         self.acknowledged: dict[int, str] = {}
-        """Showing -> the choice whose saving was acknowledged."""
+        """Showing -> the acknowledged choice."""
         self.broken = 0
         self.answers = 0
         self.errors: list[BaseException] = []
 
     def request(self, path: str, form: dict[str, str] | None = None) -> tuple[int, str]:
-        """One answer of the server; asked again while it is down."""
+        """One answer of the server; tries again while it is down."""
         end = time.monotonic() + GIVE_UP_SECONDS
         while time.monotonic() < end:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -97,10 +97,10 @@ class Crowd:
                 time.sleep(0.2)
             finally:
                 connection.close()
-        raise RuntimeError("the server stayed away")
+        raise RuntimeError("the server did not come back")
 
     def sit(self, judges: list[Judge]) -> None:
-        """One thread's judges, one after another, to the end."""
+        """Judge with these judges, one after another; runs in a thread."""
         try:
             for judge in judges:
                 while self.answer(f"/j/{judge.token}"):
@@ -123,12 +123,12 @@ class Crowd:
         for _ in range(2 if self.random.random() < 0.2 else 1):
             status, _ = self.request(f"{link}/vote", form)
             if status != 303:
-                raise RuntimeError(f"a vote was answered with {status}")
+                raise RuntimeError(f"a vote got status {status}")
             self.acknowledged[showing] = choice
         return True
 
     def decide(self, pair: Pair) -> Answer:
-        """By chance, but right on check cases."""
+        """A random answer, but the right one for check cases."""
         if pair.is_check:
             return "better"
         return self.random.choice(("better", "same", "worse"))
@@ -156,7 +156,7 @@ def main() -> int:
     while any(thread.is_alive() for thread in threads):
         before = crowd.answers
         while crowd.answers == before and any(thread.is_alive() for thread in threads):
-            time.sleep(0.005)  # a slow machine must not kill a server that has served nobody
+            time.sleep(0.005)  # on a slow machine, wait until the server has answered
         time.sleep(lives.uniform(0, options.life))
         server.kill()
         server.process = server.start()
@@ -166,7 +166,7 @@ def main() -> int:
 
 
 def make_study(where: str, judgements: int) -> tuple[Store, list[Judge]]:
-    """A study of at least so many judgements, four check cases a judge among them."""
+    """A study with at least this many judgements, including four check cases per judge."""
     pairs = -(-judgements // 6)  # 5 votes, and 4 checks for every 20 votes
     buffer = io.BytesIO()
     Image.new("RGB", (64, 48), "teal").save(buffer, "JPEG")
@@ -180,7 +180,7 @@ def make_study(where: str, judgements: int) -> tuple[Store, list[Judge]]:
 
 
 def report(store: Store, crowd: Crowd, server: Server, seconds: float) -> int:
-    """Compare the database with what was acknowledged; 0 when they are the same."""
+    """Compare the database with the acknowledged votes; 0 if they are equal."""
     table = schema.showing
     with store.read() as connection:
         rows = connection.execute(sa.select(table).where(table.c.choice.is_not(None))).all()

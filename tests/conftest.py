@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # CI draws the same examples every time: a failure there is of the change, not of the dice.
 settings.register_profile("ci", derandomize=True)
@@ -41,6 +45,19 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"CI=true and a test marked {marked[0]!r} was skipped: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Chromium for the tests of a module."""
+    api = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 COLOURS = ("a", "red", "green", "blue", "white", "dark", "the", "dog")

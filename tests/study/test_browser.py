@@ -33,18 +33,6 @@ SAID = {
 }
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    with api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     """Five photographs, all pairs and one check case for each of three judges."""

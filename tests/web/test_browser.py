@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -28,18 +27,6 @@ pytestmark = pytest.mark.browser
 
 Running = Callable[[Any], AbstractContextManager[str]]
 InThread = Callable[[Any], Any]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    api = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    with api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
