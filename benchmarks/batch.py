@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from sightwords.batch import BatchOptions, Progress, open_source, run_batch
-from sightwords.runtime import available_cores
+from sightwords.parallel import available_cores
 
 
 def main() -> None:

@@ -31,7 +31,9 @@ import numpy as np
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.words_speed import ONE_THREAD, SAMPLES, TOKENS, Step, blip_step, machine, timed
+from benchmarks.words_speed import SAMPLES, TOKENS, Step, blip_step, machine, timed
+
+from sightwords.parallel import ONE_THREAD
 
 NAMES = ("sightwords", "blip", "blip-beam-5", "vit-gpt2", "vit-gpt2-beam-5")
 

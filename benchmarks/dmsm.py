@@ -28,7 +28,7 @@ from sightwords.corpus import open_corpus
 from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
 from sightwords.metrics.retrieval import HEADER
-from sightwords.runtime import available_cores
+from sightwords.parallel import available_cores
 from sightwords.settings import from_mapping
 from sightwords.train.dmsm.data import DmsmData, dmsm_data, with_lists
 from sightwords.train.dmsm.image_features import ImageFeatures, merged

@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from sightwords.parallel import ONE_THREAD
+
 SAMPLES = Path(__file__).parent.parent / "src" / "sightwords" / "samples"
 TOKENS = 12
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 Step = Callable[[Path], object]
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sightwords.errors import BundleError
-from sightwords.runtime import Network, available_cores
+from sightwords.parallel import available_cores
+from sightwords.runtime import Network
 
 DATA = Path(__file__).parent / "words" / "data"
 COLOURS = DATA / "colours.onnx"

@@ -29,8 +29,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 _environment = threading.RLock()
 
 
-def default_workers() -> int:
-    """One thread per core: decoding and encoding images release Python's lock."""
+def available_cores() -> int:
+    """The cores this process may use (a container or `taskset` may give fewer than there are)."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
 
 

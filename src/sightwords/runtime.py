@@ -18,17 +18,11 @@ import numpy.typing as npt
 
 from sightwords.errors import BundleError, InputError
 from sightwords.onnx_check import refuse_unsafe
+from sightwords.parallel import available_cores
 from sightwords.sealed import Sealed, read_bytes
 from sightwords.types import FloatArray
 
 Dimension = int | None
-
-
-def available_cores() -> int:
-    """The cores this process may use (a container or `taskset` may give fewer than there are)."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 class Network:

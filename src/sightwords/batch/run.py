@@ -23,8 +23,8 @@ from sightwords.batch.xmp import require_exiv2
 from sightwords.bundle import open_bundle
 from sightwords.errors import BundleError, InputError
 from sightwords.files import remove_partials
+from sightwords.parallel import available_cores
 from sightwords.pipeline import Captioner
-from sightwords.runtime import available_cores
 
 
 def run_batch(

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until stopped."""
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(package, extra="web", purpose="serving the page")
-    from sightwords.runtime import available_cores
+    from sightwords.parallel import available_cores
     from sightwords.web.limits import MEGABYTE, Limits
     from sightwords.web.serve import serve
 

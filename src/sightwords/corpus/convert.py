@@ -29,7 +29,7 @@ from sightwords.corpus.shards import read_shards
 from sightwords.corpus.tar import BLOCK
 from sightwords.errors import CorpusError, ImageError
 from sightwords.files import atomic_path, write_text
-from sightwords.parallel import default_workers, ordered_map
+from sightwords.parallel import available_cores, ordered_map
 from sightwords.strict_json import loads
 from sightwords.types import Example, ImageRef
 
@@ -88,7 +88,7 @@ def convert(
     if complete:
         return
     write_text(index, _index_text(settings, None))
-    records = _records(corpus, encode, done, workers or default_workers())
+    records = _records(corpus, encode, done, workers or available_cores())
     shards = list(whole)
     record = next(records, None)
     while record is not None:

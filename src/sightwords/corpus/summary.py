@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sightwords.corpus.open import Corpus
 from sightwords.corpus.problems import Kind
 from sightwords.errors import ImageError
-from sightwords.parallel import default_workers, ordered_map
+from sightwords.parallel import available_cores, ordered_map
 from sightwords.types import Example, ImageRef
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ def _count_words(into: Summary, batch: list[Example], tokenize: Tokenizer) -> No
 
 def _count_images(into: Summary, batch: list[Example], probe: Probe, corpus: Corpus) -> None:
     images = [example.image for example in batch if example.image is not None]
-    for image, facts in ordered_map(_guarded(probe), images, workers=default_workers()):
+    for image, facts in ordered_map(_guarded(probe), images, workers=available_cores()):
         if isinstance(facts, str):
             corpus.problems.add(Kind.UNREADABLE_IMAGE, str(image), facts)
             continue

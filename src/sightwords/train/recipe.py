@@ -36,7 +36,7 @@ from sightwords.bundle import DEFAULT_BUNDLE
 from sightwords.config import Config, Settings, WordsConfig, read_settings
 from sightwords.config.changes import over
 from sightwords.errors import ConfigError
-from sightwords.runtime import available_cores
+from sightwords.parallel import available_cores
 from sightwords.settings import from_mapping
 from sightwords.text.vocabulary import CLOSED_CLASS
 from sightwords.words.artefact import DEFAULT_DETECTOR

@@ -25,8 +25,7 @@ import numpy.typing as npt
 
 from sightwords.errors import CorpusError
 from sightwords.files import claim
-from sightwords.parallel import default_workers
-from sightwords.runtime import available_cores
+from sightwords.parallel import available_cores
 from sightwords.train.data.table_workers import RowFile, decoded
 from sightwords.train.integrity import damage, read_sealed, sums_of, write_sealed
 from sightwords.types import Example
@@ -86,7 +85,7 @@ def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> Ima
     def fill(table: ImageTable, chosen: list[int], end: int) -> None:
         np.take(table.pixels, chosen, axis=0, out=pixels[end - len(chosen) : end], mode="clip")
 
-    with ThreadPoolExecutor(default_workers()) as pool:  # numpy copies without Python's lock
+    with ThreadPoolExecutor(available_cores()) as pool:  # numpy copies without Python's lock
         list(pool.map(fill, tables, rows, ends))
     pairs = [(t, row) for t, chosen in zip(tables, rows, strict=True) for row in chosen]
     return ImageTable(

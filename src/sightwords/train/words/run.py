@@ -14,7 +14,7 @@ import torch
 
 from sightwords.config import Config, WordsConfig
 from sightwords.errors import ConfigError, MissingExtraError
-from sightwords.parallel import default_workers
+from sightwords.parallel import available_cores
 from sightwords.text.pos import coarse_pos
 from sightwords.text.ptb import tokenize_all
 from sightwords.text.vocabulary import Vocabulary
@@ -82,7 +82,7 @@ def train_detector(
                     sources,
                     work,
                     hold_out=hold_out,
-                    workers=default_workers() if workers is None else workers,
+                    workers=available_cores() if workers is None else workers,
                     progress=table_progress,
                 )
             )

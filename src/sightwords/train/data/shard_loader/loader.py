@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sightwords.errors import ConfigError
-from sightwords.runtime import available_cores
+from sightwords.parallel import available_cores
 from sightwords.settings import to_toml
 from sightwords.train.data.batches import index_on
 from sightwords.train.data.canvas import one_thread_a_decoder
