@@ -79,7 +79,7 @@ def test_options_are_met_and_checked_at_once(captioner: Captioner, tiny_bundle: 
         assert "red" not in ranked.hypothesis.tokens
     with pytest.raises(sightwords.VocabularyError, match="zebra"):
         sightwords.load(tiny_bundle, require=["zebra"], backend="numpy")
-    with pytest.raises(sightwords.InputError, match="both required and forbidden"):
+    with pytest.raises(sightwords.InputError, match="'red'"):
         captioner.with_options(require=["red"], forbid=["red"])
     with pytest.raises(sightwords.InputError, match="min_precision is 2"):
         captioner.with_options(min_precision=2)
@@ -100,7 +100,7 @@ def test_forbidden_words_that_are_never_said_are_named(
     """Who misspells a word believes that it cannot be said."""
     captioner.with_options(forbid=["red", "bleu, zebra"])
     [said] = caplog.messages
-    assert said.endswith("never said anyway: 'bleu' (did you mean 'blue'?), 'zebra'")
+    assert said.endswith("'bleu' (did you mean 'blue'?), 'zebra'")
     caplog.clear()
     captioner.with_options(forbid="red,blue")
     assert not caplog.messages
@@ -128,13 +128,13 @@ def test_options_reach_the_stages(tiny_bundle: Path) -> None:
 
 
 def test_options_that_make_no_sense_are_refused(tiny_bundle: Path) -> None:
-    with pytest.raises(sightwords.InputError, match="backend is 'cuda'; expected auto, numpy"):
+    with pytest.raises(sightwords.InputError, match=r"'cuda'.* auto, numpy"):
         sightwords.load(tiny_bundle, backend="cuda")  # type: ignore[arg-type]
-    with pytest.raises(sightwords.InputError, match="threads is 0; expected 1 or more"):
+    with pytest.raises(sightwords.InputError, match="threads is 0"):
         sightwords.load(tiny_bundle, threads=0)
 
 
-def test_the_figure_gives_the_probability_of_words_that_were_not_offered(
+def test_the_figure_gives_the_probability_of_words_that_were_not_detected(
     captioner: Captioner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels: list[str] = []
@@ -148,7 +148,7 @@ def test_the_figure_gives_the_probability_of_words_that_were_not_offered(
     trace = captioner.trace(Image.new("RGB", (40, 30), "red"))
     captioner.explain(replace(trace, caption=replace(trace.caption, words=())))
     prob = trace.scores.image_probs[captioner.vocabulary.index("red")]
-    assert labels[0] == f"red: {prob:.2f}, not offered"
+    assert labels[0] == f"red: {prob:.2f}, not detected"
 
 
 def test_a_figure_shrinks_its_photograph_once(

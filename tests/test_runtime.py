@@ -65,13 +65,13 @@ def test_a_damaged_network_is_named_in_one_line(tmp_path: Path, data: bytes) -> 
     path = tmp_path / "network.onnx"
     path.write_bytes(data)
     for model in (path, data):
-        with pytest.raises(BundleError, match="is not a usable ONNX network") as caught:
+        with pytest.raises(BundleError, match="ONNX") as caught:
             Network(model)
         assert "\n" not in str(caught.value)
 
 
 def test_a_missing_network_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=r"none\.onnx: no such file"):
+    with pytest.raises(BundleError, match=r"none\.onnx"):
         Network(tmp_path / "none.onnx")
 
 

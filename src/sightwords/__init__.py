@@ -6,7 +6,7 @@
 
 Every word of a caption has a probability, a precision and a place in the image. The system is
 that of "From Captions to Visual Concepts and Back" (Fang et al., CVPR 2015); `pipeline.py` is
-its table of contents, `docs/paper_map.md` says where each section of the paper lives.
+its table of contents, `docs/paper_map.md` lists where each section of the paper is.
 """
 
 from sightwords._version import __version__

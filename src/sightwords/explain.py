@@ -1,10 +1,10 @@
-"""The bottom rows of the paper's figures: the photograph with a heat map for each content word.
+"""The bottom rows of the paper's figures: the photo with one heat map per content word.
 
 image, Caption, RegionScores -> one picture
 
-The first panel is the photograph with its caption; then, in the order of the sentence, one panel a
-content word with the places that speak for it (`words.heatmap` says how maps are drawn). Words
-that the detector does not know have no map; the caption's panel names them.
+The first panel is the photo with its caption. Then follows one panel per content word, in the order
+of the sentence, with the word's heat map (`words.heatmap`). Words that the detector does not know
+have no map; the first panel names them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sightwords.words.heatmap import word_heatmap
 from sightwords.words.noisy_or import pool
 
 PANEL_PX = 400
-"""Longer side of each photograph."""
+"""Longer side of the photo in each panel."""
 COLUMNS = 4
 GAP_PX = 12
 
@@ -44,7 +44,7 @@ def explain(
     probs = pool(regions).image_probs
     words = content_words(caption, closed_class=closed_class)
     unknown = [word for word in words if word not in places]
-    # Once for all panels: a telephone's photograph takes a tenth of a second each time.
+    # Once for all panels: a phone's photo takes a tenth of a second each time.
     small = image.resize(fit_size(*image.size, PANEL_PX), Image.Resampling.BICUBIC)
     panels = [_caption_panel(small, caption, unknown)]
     for word in words:
@@ -71,8 +71,8 @@ def content_words(caption: Caption, *, closed_class: Collection[str] = CLOSED_CL
 
 
 def _label(word: str, found: DetectedWord | None, prob: float) -> str:
-    if found is None:  # too unlikely to be offered: the language model put it in
-        return f"{word}: {prob:.2f}, not offered"
+    if found is None:  # too unlikely to be detected: the language model added it
+        return f"{word}: {prob:.2f}, not detected"
     return f"{word}: {found.prob:.2f}, precision {found.precision:.2f}"
 
 

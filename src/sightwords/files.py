@@ -1,4 +1,4 @@
-"""Writing so that nothing half-written is ever taken for whole.
+"""Atomic writing: a file is either complete or not there.
 
 A file appears under its name only when all of it is on disk; a crash at any moment leaves the
 old file, or none, and never a torn one.
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import IO
 
 DAMAGED_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, ValueError)
-"""What reading a zip or NPZ file may raise that was cut or changed, besides OSError."""
+"""Errors that a damaged zip or NPZ file may raise when it is read, besides OSError."""
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""A disk, a share of it, or a file that has no room left."""
+"""Errors of a full disk, quota or file."""
 
 LONGEST_STEM = 100
 """Bytes of a file's own name in that of its temporary one."""
@@ -51,7 +51,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             dir=target.parent, prefix=f".{_short(target.stem)}-", suffix=f".partial{target.suffix}"
         )
     except OSError as error:
-        error.filename = str(target)  # not the temporary name, of which nobody has heard
+        error.filename = str(target)  # not the temporary name, which the user does not know
         raise
     os.close(handle)
     temporary = Path(name)
@@ -98,12 +98,12 @@ def named_when_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text with Unix line ends, whole or not at all."""
+    """Write UTF-8 text with Unix line ends, completely or not at all."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write bytes, whole or not at all."""
+    """Write bytes, completely or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
@@ -151,7 +151,7 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno in FULL:  # a network's file system may say so only now
+        if error.errno in FULL:  # a network file system may report this only now
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""NumPy archives that somebody else wrote: looked at before anything is made of them.
+"""NumPy archives that somebody else wrote: checked before anything is unpacked.
 
 A megabyte of zip can hold gigabytes of zeros, and the header of an array can ask for more memory
 than there is. So names, kinds and sizes of all arrays are read first, and only then the numbers.
@@ -72,7 +72,7 @@ def load_npz(
 def refuse_entries(count: int, *, most: int) -> None:
     """Raise a ValueError for far too many members, before Python makes an object of each.
 
-    The mark may stand in the members themselves, too, though rarely; hence a margin.
+    The mark may also occur inside the members, though rarely; hence a margin.
     """
     if count > most + 1000:
         raise ValueError(f"it holds over {most} files; expected at most {most}")
@@ -100,7 +100,7 @@ def refuse_bomb(members: list[zipfile.ZipInfo], packed_bytes: int, *, most: int)
 
 
 def _array_bytes(stored: zipfile.ZipFile, member: zipfile.ZipInfo, kinds: str) -> int:
-    """Of one array, by its header; which must say what the zip says."""
+    """Size of one array by its header, which must agree with the zip."""
     name = member.filename
     with stored.open(member) as stream:
         try:

@@ -4,7 +4,7 @@
 
 A network of a bundle is one file of weights and arithmetic. Refused are weights in other files
 (ONNX "external data": the sums of a bundle do not cover what lies there, and newer runtimes take
-an address in memory for a place), operators that repeat a part as often as the file says,
+an address in memory for a place), operators that repeat a part as often as the file asks,
 functions (24 that each call the next twice unfold to 16 million operators), and operators of other
 families than ONNX's and ONNX Runtime's own.
 

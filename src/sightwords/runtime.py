@@ -55,7 +55,7 @@ class Network:
     ) -> dict[str, FloatArray]:
         """Feed arrays by name, get arrays by name (all outputs unless some are asked for).
 
-        `about` says in errors what was fed, for example the photograph's name.
+        `about` names the input in errors, for example the photo's name.
         """
         names = list(self.outputs if outputs is None else outputs)
         self._check_names(inputs, names)

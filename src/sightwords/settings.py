@@ -133,7 +133,7 @@ def _shown(value: object) -> str:
 
 
 def _convert(hint: Any, value: Any, *, where: str) -> Any:
-    """Accept a value of the hinted type; an integer may stand for a float, nothing else bends."""
+    """Accept a value of the hinted type; an integer is accepted as a float."""
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{where}: is {_shown(value)}; expected a table [...]")

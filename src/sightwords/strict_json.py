@@ -1,9 +1,9 @@
 """JSON that somebody else wrote, read strictly: whatever is wrong with it is a `ValueError`.
 
-`loads` refuses what `json.loads` lets through or fails on in other ways: NaN and infinity, a key
-that stands twice in one object, half a surrogate pair (text that cannot be printed or written), and
-lists in lists so deep that Python's stack ends. The caller says where the text comes from and which
-error of ours it becomes.
+`loads` refuses what `json.loads` accepts or fails on in other ways: NaN and infinity, the same key
+twice in one object, half a surrogate pair (text that cannot be printed or written), and lists that
+are nested so deeply that Python's stack ends. The caller adds the file's name and chooses the error
+class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from typing import Any, NoReturn
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What may command a terminal or break a line; not in the texts of a bundle that are printed."""
+"""Characters that control a terminal or break a line; not allowed in texts that are printed."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -35,7 +35,7 @@ def loads(text: str | bytes, *, finite: bool = True) -> Any:
     >>> loads('{"a": 1, "a": 2}')
     Traceback (most recent call last):
         ...
-    ValueError: the key 'a' stands twice in one object
+    ValueError: the key 'a' occurs twice in one object
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8-sig")
@@ -44,13 +44,13 @@ def loads(text: str | bytes, *, finite: bool = True) -> Any:
         value = json.loads(text, object_pairs_hook=_unique, **options)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if _SURROGATE.search(text) and not _HALF.search(text):  # where the caller lets halves through
+    if _SURROGATE.search(text) and not _HALF.search(text):  # unless the caller accepts halves
         _refuse_surrogates(value)
     return value
 
 
 def reason_of(error: ValueError) -> str:
-    """What is wrong, without the place in the text: for texts of one line."""
+    """What is wrong, without the position: for texts of one line."""
     return str(getattr(error, "msg", error))
 
 
@@ -63,7 +63,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r:.60} stands twice in one object")
+        raise ValueError(f"the key {twice!r:.60} occurs twice in one object")
     return found
 
 

@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float32]
 class ImageRef:
     """Where an image's bytes are: a file, a member of a shard, or memory.
 
-    `data` holds the bytes when they were streamed past already (a tar member cannot be sought
+    `data` holds the bytes when they were streamed past already (a tar member cannot be read
     again cheaply); otherwise `location` is opened when the image is needed.
     """
 
@@ -64,7 +64,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """What a network says of the patches that its regions are windows of; it tells places."""
+    """Outputs of the network for single patches, of which regions are windows."""
 
     logits: FloatArray
     """(rows, columns, V) of each word in each patch, before the logistic function."""
@@ -82,7 +82,7 @@ class RegionScores:
     """(rows, columns, V), each in [0, 1]; (12, 12, V) in the paper."""
     corners: FloatArray | None = None
     """(rows, columns, 4): each region's x0, y0, x1, y1 in fractions of the upright image; zeros
-    where it covers padding only. None where the source of the regions does not say."""
+    where it covers padding only. None if unknown."""
     features: FloatArray | None = None
     """(T, D) tokens that describe the image, for section 5."""
     whole_token: int = 0
@@ -91,7 +91,7 @@ class RegionScores:
     """(V,) from a network that judges the image as a whole (the Classification baseline of section
     6.2); None where the image's probability is the noisy-OR of the regions."""
     patches: Patches | None = None
-    """None from a network that gives none; words are then placed by their regions."""
+    """None from a network without patch outputs; words are then located by their regions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class WordScores:
 
 @dataclass(frozen=True, slots=True)
 class DetectedWord:
-    """One word the detector stands for, with what that claim is worth (section 3.2)."""
+    """One detected word with its calibrated precision (section 3.2)."""
 
     word: str
     prob: float
@@ -166,7 +166,7 @@ class CaptionWord:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What a user gets for one photograph."""
+    """The caption of one photo, with everything needed to check it."""
 
     text: str
     confidence: float

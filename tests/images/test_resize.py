@@ -110,7 +110,7 @@ def test_a_unit_colour_stays_itself_at_every_size() -> None:
 
 def test_unknown_settings_are_refused_by_name() -> None:
     image = Image.new("RGB", (2, 2))
-    with pytest.raises(InputError, match="'nearest'; expected one of bilinear, bicubic"):
+    with pytest.raises(InputError, match=r"'nearest'.* bilinear, bicubic"):
         resize(image, (1, 1), resample="nearest")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="side_px is 0"):
         square_input(image, side_px=0)

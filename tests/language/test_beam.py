@@ -258,9 +258,9 @@ def test_unknown_words_and_no_words_are_refused(make_model: MakeModel) -> None:
     generator = Generator.of(make_model(0))
     with pytest.raises(InputError, match="no detected words"):
         generator(DetectedWords((), threshold=0.5))
-    with pytest.raises(VocabularyError, match="'dgo', 'zebra'; did you mean 'dog'"):
+    with pytest.raises(VocabularyError, match=r"'dgo', 'zebra'.*'dog'"):
         generator.sentences({"dgo": 0.5, "cat": 0.5, "zebra": 0.5})
-    with pytest.raises(InputError, match=r"'dog' has probability 1\.5; expected 0 to 1"):
+    with pytest.raises(InputError, match=r"'dog'.* 1\.5"):
         generator.sentences({"dog": 1.5})
 
 

@@ -103,17 +103,17 @@ def test_an_unmet_constraint_is_logged_by_the_stage(
 
 
 def test_contradictions_are_refused(make_model: MakeModel) -> None:
-    with pytest.raises(InputError, match="'dog' is both required and forbidden"):
+    with pytest.raises(InputError, match="'dog'"):
         Constraints(required=("cat", "dog"), forbidden=("dog",))
-    with pytest.raises(InputError, match="minimum_length 5 is above maximum_length 4"):
+    with pytest.raises(InputError, match=r"minimum_length 5 .*maximum_length 4"):
         Constraints(minimum_length=5, maximum_length=4)
-    with pytest.raises(InputError, match="minimum_length is 0; expected at least 1"):
+    with pytest.raises(InputError, match="minimum_length is 0"):
         Constraints(minimum_length=0)
-    with pytest.raises(InputError, match=r"minimum_length 30 is above .* 18; .*max_length"):
+    with pytest.raises(InputError, match=r"minimum_length 30 .* 18.*max_length"):
         Generator.of(make_model(0)).sentences(
             {"dog": 1.0}, constraints=Constraints(minimum_length=30)
         )
-    with pytest.raises(InputError, match="every possible first word is forbidden"):
+    with pytest.raises(InputError, match="forbidden"):
         Generator.of(make_model(0)).sentences(
             {"dog": 1.0}, constraints=Constraints(forbidden=WORDS)
         )

@@ -145,9 +145,9 @@ def test_confidence_sees_the_token_that_the_detector_names(tokens: int, whole: i
 
 
 def test_missing_models_and_features() -> None:
-    with pytest.raises(BundleError, match="weights ask for 'dmsm'"):
+    with pytest.raises(BundleError, match=r"weights.*'dmsm'"):
         Chooser(Ranker((Stage({"dmsm": 1.0}),)))
-    with pytest.raises(InputError, match="gave no image features"):
+    with pytest.raises(InputError, match="image features"):
         Chooser(Ranker((Stage({"dmsm": 1.0}),)), dmsm=Loves("a"))(
             LIST, DETECTED, SCORES, RegionScores(np.zeros((1, 1, 3), dtype=np.float32))
         )
@@ -171,10 +171,10 @@ def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([], "expected one or two"),
-        ([{"features": {}}], "expected at least one feature"),
-        ([{"features": {"lenght": 1.0}}], "lenght = 1.0; expected finite weights of"),
-        ([{"features": {"length": "x"}}], "length is 'x'; expected a number"),
+        ([], "stages"),
+        ([{"features": {}}], "features"),
+        ([{"features": {"lenght": 1.0}}], "lenght"),
+        ([{"features": {"length": "x"}}], "length is 'x'"),
     ],
 )
 def test_bad_weights_are_refused(tmp_path: Path, stages: object, message: str) -> None:
@@ -182,7 +182,7 @@ def test_bad_weights_are_refused(tmp_path: Path, stages: object, message: str) -
     (tmp_path / "weights.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(BundleError, match=message):
         Ranker.load(tmp_path)
-    with pytest.raises(BundleError, match="no such file; sightwords train mert"):
+    with pytest.raises(BundleError, match="sightwords train mert"):
         Ranker.load(tmp_path / "nowhere")
 
 
@@ -197,7 +197,7 @@ def test_confidence(tmp_path: Path) -> None:
     ranker = Ranker((Stage({"length": 1.0}),))
     caption = Chooser(ranker, fitted)(LIST, DETECTED, SCORES, REGIONS)
     assert caption.confidence == pytest.approx(1 / (1 + math.exp(-2 * (0.9 - 0.5) / 0.25)))
-    with pytest.raises(BundleError, match="asks for 'top_prob'"):
+    with pytest.raises(BundleError, match="'top_prob'"):
         fitted({})
 
 

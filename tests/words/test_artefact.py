@@ -49,7 +49,7 @@ def test_which_token_describes_the_image_is_kept_where_it_is_said(colour_detecto
 @pytest.mark.parametrize("place", [1, -1])
 def test_a_token_that_is_not_there_is_refused(colour_detector: Path, place: int) -> None:
     _edit(colour_detector / "detector.json", whole_token=place)
-    with pytest.raises(BundleError, match=f"have 1 tokens .* token {place} describes the image"):
+    with pytest.raises(BundleError, match=f"1 tokens.* token {place} "):
         Detector.load(colour_detector)
 
 
@@ -83,14 +83,14 @@ def test_regions_of_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "is of format 2, this sightwords reads up to 1; upgrade"),
-        ({"format": "1"}, "format is '1'; expected a whole number"),
-        ({"pooling": "mean"}, "pooling is 'mean'; expected one of noisy_or, whole_image"),
-        ({"words": 0}, "words is 0; expected at least 1"),
-        ({"words": True}, "words is True; expected a whole number"),
-        ({"whole_token": "1"}, "whole_token is '1'; expected a whole number"),
-        ({"grid": None}, "grid is None; expected an object"),
-        ({"grid": {"rows": 4}}, "grid: columns is missing; expected a whole number"),
+        ({"format": 2}, "format 2.* up to 1; upgrade"),
+        ({"format": "1"}, "format is '1'"),
+        ({"pooling": "mean"}, "pooling is 'mean'.* noisy_or, whole_image"),
+        ({"words": 0}, "words is 0"),
+        ({"words": True}, "words is True"),
+        ({"whole_token": "1"}, "whole_token is '1'"),
+        ({"grid": None}, "grid is None"),
+        ({"grid": {"rows": 4}}, "grid: columns is missing"),
     ],
 )
 def test_a_bad_detector_file_is_named(
@@ -105,10 +105,10 @@ def test_a_bad_detector_file_is_named(
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("channels", "RBG", "channels is 'RBG'; expected one of RGB, BGR"),
-        ("std", [1, 0, 1], "expected no zero"),
-        ("mean", [1, 2], "expected three numbers"),
-        ("scale", None, "scale is None; expected a number"),
+        ("channels", "RBG", "channels is 'RBG'.* RGB, BGR"),
+        ("std", [1, 0, 1], "std is"),
+        ("mean", [1, 2], "mean is"),
+        ("scale", None, "scale is None"),
     ],
 )
 def test_a_bad_normalization_is_named(
@@ -128,7 +128,7 @@ def test_a_bad_normalization_is_named(
 def test_damaged_json_is_named(colour_detector: Path, content: bytes) -> None:
     (colour_detector / "detector.json").write_bytes(content)
     renew_sum(colour_detector, "detector.json")
-    with pytest.raises(BundleError, match=r"detector\.json: (is not JSON|holds a list)"):
+    with pytest.raises(BundleError, match=r"detector\.json"):
         DetectorSpec.load(colour_detector)
 
 
@@ -142,7 +142,7 @@ def test_a_missing_file_is_named(colour_detector: Path, name: str) -> None:
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="nowhere: no such directory"):
+    with pytest.raises(BundleError, match="nowhere"):
         Detector.load(tmp_path / "nowhere")
 
 
@@ -180,14 +180,14 @@ def test_a_damaged_network_is_named_even_when_sealed(colour_detector: Path) -> N
     network = colour_detector / "network.onnx"
     network.write_bytes(network.read_bytes()[:700])
     DetectorSpec.load(colour_detector).save(colour_detector)  # sealed as it is
-    with pytest.raises(BundleError, match=r"network\.onnx: is not a usable ONNX network"):
+    with pytest.raises(BundleError, match=r"network\.onnx"):
         Detector.load(colour_detector, calibrated=False)
 
 
 def test_a_calibration_of_another_network_is_refused(colour_detector: Path) -> None:
     """It is not among the files of a detector that was exported after it."""
     DetectorSpec.load(colour_detector).save(colour_detector)
-    with pytest.raises(BundleError, match=r"calibration\.json: .*of another network"):
+    with pytest.raises(BundleError, match=r"calibration\.json"):
         Detector.load(colour_detector)
 
 
@@ -196,24 +196,22 @@ def test_a_vocabulary_of_another_size_is_refused(colour_detector: Path) -> None:
     lines = path.read_text(encoding="utf-8").replace('["the", 20],\n', "")
     path.write_text(lines, encoding="utf-8")
     renew_sum(colour_detector, path.name)
-    with pytest.raises(BundleError, match="vocabulary beside it has 7 words"):
+    with pytest.raises(BundleError, match=r"vocabulary.* 7 words"):
         Detector.load(colour_detector, calibrated=False)
 
 
 def test_a_network_of_another_grid_is_refused(colour_detector: Path) -> None:
     document = json.loads((colour_detector / "detector.json").read_text(encoding="utf-8"))
     _edit(colour_detector / "detector.json", grid={**document["grid"], "rows": 5})
-    with pytest.raises(
-        BundleError, match=r"region_logits is \(None, 4, 4, 8\), detector.json says"
-    ):
+    with pytest.raises(BundleError, match=r"region_logits is \(None, 4, 4, 8\)"):
         Detector.load(colour_detector)
     _edit(colour_detector / "detector.json", grid=document["grid"], pooling="whole_image")
-    with pytest.raises(BundleError, match="image_logits is absent"):
+    with pytest.raises(BundleError, match="image_logits"):
         Detector.load(colour_detector)
 
 
 def test_a_damaged_vocabulary_is_a_damaged_bundle(colour_detector: Path) -> None:
     (colour_detector / "vocabulary.json").write_text("{}", encoding="utf-8")
     renew_sum(colour_detector, "vocabulary.json")
-    with pytest.raises(BundleError, match="not a vocabulary file"):
+    with pytest.raises(BundleError, match=r"vocabulary\.json"):
         Detector.load(colour_detector)

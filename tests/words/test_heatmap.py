@@ -109,9 +109,9 @@ def test_what_is_written_below_a_narrow_photograph_is_not_cut() -> None:
 
 
 def test_a_map_of_another_grid_is_refused() -> None:
-    with pytest.raises(InputError, match=r"a map of shape \(4, 4\)"):
+    with pytest.raises(InputError, match=r"\(4, 4\)"):
         draw_heatmap(Image.new("RGB", (9, 9)), np.zeros((4, 4), np.float32), PATCHES, label="dog")
-    with pytest.raises(InputError, match="no corners"):
+    with pytest.raises(InputError, match="corners"):
         word_heatmap(
             Image.new("RGB", (9, 9)), RegionScores(np.zeros((4, 4, 1), np.float32)), 0, "dog"
         )

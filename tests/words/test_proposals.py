@@ -49,7 +49,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):
+    with pytest.raises(InputError, match=r"none\.jsonl"):
         read_proposals(tmp_path / "none.jsonl")
 
 
@@ -76,7 +76,7 @@ def test_a_square_is_found(method: Method) -> None:
 
 def test_an_unknown_method_is_refused() -> None:
     pytest.importorskip("cv2")
-    with pytest.raises(InputError, match="expected selective_search or edge_boxes"):
+    with pytest.raises(InputError, match="selective_search"):
         propose(Image.new("RGB", (32, 32)), method="magic")  # type: ignore[arg-type]
 
 

@@ -39,7 +39,7 @@ def test_nothing_above_is_no_number() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    with pytest.raises(InputError, match="a calibration of 3"):
+    with pytest.raises(InputError, match="of 3"):
         reliability(_identity([0.1] * 3), np.zeros((2, 4)), np.zeros((2, 4)), WORDS)
-    with pytest.raises(InputError, match=r"labels of shape \(2, 3\)"):
+    with pytest.raises(InputError, match=r"\(2, 3\)"):
         reliability(_identity([0.1] * 4), np.zeros((2, 4)), np.zeros((2, 3)), WORDS)

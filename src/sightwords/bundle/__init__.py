@@ -1,4 +1,4 @@
-"""A whole system as one directory or zip: save, load, verify.
+"""A whole system as one directory or zip: seal, load, verify.
 
     manifest   bundle.json: what the bundle is, and the SHA-256 sum of every file in it
     store      a directory, a zip or hf://OWNER/NAME -> a checked directory

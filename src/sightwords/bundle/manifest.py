@@ -11,8 +11,8 @@ A bundle directory holds
     config.resolved.toml  every setting that made it
 
 Only JSON, TOML, ONNX, NumPy archives without objects, and text: nothing that can carry code. A
-file of any other kind is refused, so no pickle is ever opened. How much a bundle may hold is said
-here, not by the bundle.
+file of any other kind is refused, so no pickle is ever opened. The limits of a bundle are set here,
+not by the bundle.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Manifest:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Where it comes from: data, commands, dates; free in form."""
     scores: Mapping[str, Any] = field(default_factory=dict)
-    """What it reached, by data set and metric; free in form."""
+    """Its scores by data set and metric; free in form."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """A sum over all sums: two bundles with one fingerprint caption alike."""
+        """A sum over all sums: two bundles with the same fingerprint write the same captions."""
         lines = (f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -96,7 +96,7 @@ class Manifest:
 
 
 def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
-    """Read and check what stands in a `bundle.json`; `where` names the bundle in errors."""
+    """Read and check the content of a `bundle.json`; `where` names the bundle in errors."""
     try:
         document = loads(text)
     except ValueError as error:  # bad UTF-8 and bad JSON alike
@@ -105,7 +105,7 @@ def parse_manifest(text: str | bytes, *, where: str) -> Manifest:
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BundleError(
-            f"{where}: its {MANIFEST_NAME} does not say it is a {FORMAT!r}; give a bundle that "
+            f"{where}: its {MANIFEST_NAME} is not of format {FORMAT!r}; give a bundle that "
             "sightwords has written"
         )
     _refuse_other_versions(document, where)
@@ -162,7 +162,7 @@ def _file(entry: Any, path: str, where: str) -> File:
     if (file := File.parse(entry)) is not None:
         return file
     raise BundleError(
-        f"{where}: its {MANIFEST_NAME} says {entry!r:.80} of {path!r:.80}; expected a sha256 of 64 "
+        f"{where}: its {MANIFEST_NAME} has {entry!r:.80} for {path!r:.80}; expected a sha256 of 64 "
         "digits and a size_bytes: fetch the bundle again"
     )
 

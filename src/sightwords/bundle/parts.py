@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_BUNDLE = Path(__file__).parents[1] / "default_bundle"
 """The bundle inside the package."""
 DECODING = ("calibration", "generation")
-"""Tables of the settings that matter after training."""
+"""Tables of settings that matter after training."""
 MOST = {
     "beam_width": 2000,
     "frequent_words": 5000,
@@ -30,7 +30,7 @@ MOST = {
     "m_best": 2000,
     "coverage": 1000,
 }
-"""What a bundle may ask of the search: more takes minutes per photo. `load(beam_width=...)` may."""
+"""Limits of a bundle's own settings: more takes minutes per photo."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Bundle:
 
     @cached_property
     def config(self) -> Config:
-        """The settings that captioning depends on; the defaults where the bundle does not say.
+        """The settings that captioning depends on; what the bundle does not set keeps its default.
 
-        How its stages were trained stands in the same file, but is not read: settings of training
-        come and go between versions, and a bundle must outlive them.
+        The settings of training are in the same file and are not read: they change between
+        versions, and a bundle must still load.
         """
         if RESOLVED_NAME not in self.manifest.files:
             return Config()
@@ -113,21 +113,21 @@ class Bundle:
         for part in ("dmsm", "grounded"):
             if ranker.needs(part) and part not in self.manifest.parts:
                 raise BundleError(
-                    f"{self.where}: bundle {self.manifest.name!r} has re-ranking weights that ask "
-                    f"for {part!r}, and holds no {part}/; add that part, or tune the weights "
+                    f"{self.where}: the re-ranking weights of bundle {self.manifest.name!r} use "
+                    f"{part!r}, but it has no {part}/; add that part, or tune the weights "
                     "without it, and run: sightwords bundle seal"
                 )
         return Chooser.load(self.files, threads=threads, n_best=n_best)
 
     def check(self) -> None:
-        """Load every stage once, so that parts of different systems are not sealed together."""
+        """Load every stage once; parts of different systems must not be sealed together."""
         detector = self.detector(threads=1)
         known = self.generator(backend="numpy").model.vocabulary
         self.chooser(threads=1)
         if not any(word in known for word in detector.vocabulary.words):
             raise BundleError(
                 f"{self.where}: the language model knows none of the {len(detector.vocabulary)} "
-                "words that the detector finds; put together parts trained on one vocabulary"
+                "words that the detector finds; combine parts that were trained on one vocabulary"
             )
 
 

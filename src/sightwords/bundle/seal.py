@@ -59,7 +59,7 @@ def seal(
         scores=scores or {},
         files={path: file_of(folder / path, str(folder)) for path in paths},
     )
-    parse_manifest(manifest.to_json(), where=str(folder))  # what nobody could load is not sealed
+    parse_manifest(manifest.to_json(), where=str(folder))  # refuses what could not be loaded
     Bundle(folder, manifest, str(folder)).check()
     for part in sums:
         (folder / part / SUMS_NAME).unlink()
@@ -83,7 +83,7 @@ def unpack(archive: Place, directory: Place) -> Manifest:
     """A zip -> a bundle directory, which must not be there yet; verified."""
     target = Path(directory)
     if target.exists():
-        raise BundleError(f"{target}: is there already; name a directory that is not")
+        raise BundleError(f"{target}: exists already; name a new directory")
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

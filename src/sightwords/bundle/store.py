@@ -95,8 +95,8 @@ def refuse_unlisted(directory: Path, manifest: Manifest, *, where: str) -> None:
 def files_of(directory: Path, where: str) -> list[str]:
     """Every file below a directory but `bundle.json`, with slashes, sorted.
 
-    Hidden ones count. Links, pipes, sockets and devices are refused: what they lead to is not in
-    the bundle. What file managers and git leave is passed over: only listed files are ever loaded.
+    Hidden files count. Links, pipes, sockets and devices are refused: what they lead to is not in
+    the bundle. Files left by file managers and git are ignored: only listed files are ever loaded.
     """
     found: list[str] = []
     folders = [directory]
@@ -155,12 +155,12 @@ def unzip(archive: Path, folder: Path) -> None:
                 _unpack(stored, root + path, target, file.size_bytes, archive)
     except (*DAMAGED_ZIP, NotImplementedError, RuntimeError, struct.error) as error:
         raise BundleError(
-            f"{archive}: is not a whole zip ({error}); fetch it again, or give a directory"
+            f"{archive}: is not a complete zip ({error}); fetch it again, or give a directory"
         ) from error
 
 
 def _count_entries(archive: Path) -> int:
-    """How often the mark of a member stands in a zip, read piece by piece."""
+    """How often the mark of a member occurs in a zip, read piece by piece."""
     count, end = 0, b""
     try:
         with open_regular(archive, limit=LARGEST_BUNDLE_BYTES) as stream:
@@ -196,7 +196,7 @@ def refuse_other_size(bundle: Bundle, path: str, size: int, expected: File) -> N
 
 
 def _root_of(stored: zipfile.ZipFile, archive: Path) -> str:
-    """The folder inside the zip that the bundle stands in: none, or one, as zip tools make it."""
+    """The folder of the bundle inside the zip: the top, or one folder, as zip tools make it."""
     names = [name for name in stored.namelist() if name.split("/")[-1] == MANIFEST_NAME]
     shallow = [name for name in names if name.count("/") <= 1]
     if len(shallow) != 1:
@@ -265,7 +265,7 @@ def _from_hub(address: str) -> Path:
 
 
 def _sizes_on_hub(hub: ModuleType, name: str, options: Mapping[str, str]) -> dict[str, int]:
-    """Path -> bytes, as far as the hub says; nothing where it cannot be reached."""
+    """Path -> bytes, as far as the hub knows; empty if it cannot be reached."""
     try:
         info = hub.HfApi().model_info(name, files_metadata=True, timeout=10, **options)
         return {file.rfilename: file.size for file in info.siblings if file.size is not None}

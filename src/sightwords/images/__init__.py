@@ -1,4 +1,4 @@
-"""Photographs in, network inputs out (section 3.1): decode, orient, resize, place the regions.
+"""Photos in, network inputs out (section 3.1): decode, orient, resize, locate the regions.
 
     source -> decode -> upright RGB -> paper_input | square_input -> (3, height, width) float32
                                     -> region_boxes -> RegionBoxes

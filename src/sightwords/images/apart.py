@@ -38,7 +38,7 @@ _large = threading.Lock()
 def decode_apart(
     source: ImageSource, *, limits: ImageLimits = DEFAULT_LIMITS, whole: bool = False
 ) -> Image.Image:
-    """As `decode`, but bytes of strangers are unpacked in a helper process with limits.
+    """Like `decode`, but encoded bytes are unpacked in a helper process with limits.
 
     Pillow images and arrays hold pixels already and are converted here.
 
@@ -73,7 +73,7 @@ def _decoded(
             memory_bytes=limits.memory_bytes,
         )
     except SandboxError as error:
-        if error.reason == "start":  # which is not this photo's fault
+        if error.reason == "start":  # not caused by this photo
             raise
         kind = ImageMemoryError if error.reason == "memory" else ImageError
         raise kind(f"{name}: {_WHY[error.reason].format(error)}") from error

@@ -1,16 +1,16 @@
-"""Any photograph -> upright 8-bit RGB (the input of section 3.1).
+"""Any photo -> upright 8-bit RGB (the input of section 3.1).
 
 Decoding is the one place where the package meets bytes of strangers, so it is strict about what
-it opens (formats of photographs only: Pillow would run Ghostscript for an EPS), refuses by the
-size in the header before it allocates, and turns every failure into an `ImageError` that names
-the file. Metadata never costs an image: unreadable EXIF means "upright". `apart.py` does the same
+it opens (photo formats only: Pillow would run Ghostscript for an EPS), refuses large images by the
+size in their header before it allocates, and turns every failure into an `ImageError` that names
+the file. Bad metadata is never an error: unreadable EXIF means "upright". `apart.py` does the same
 in a process of its own, with limits of memory and time that the operating system enforces.
 
 Networks look at 224 or 565 px, so that images over `REDUCED_ABOVE` pixels come out smaller by a
 whole factor; JPEGs are decoded at that size at once, which is quicker.
 
 Not done: colour management. ICC profiles are ignored, as they were for the networks' training
-images; a wide-gamut photograph comes out slightly pale.
+images; a wide-gamut photo comes out slightly pale.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _decode_stream(stream: BinaryIO, limits: ImageLimits, name: str, *, whole: b
         stream.seek(0)
     except OSError as error:
         raise ImageError(
-            f"{name}: cannot be read ({one_line(error)}); copy it to a sound disk"
+            f"{name}: cannot be read ({one_line(error)}); copy it to another disk"
         ) from error
     if size > limits.held_bytes and read_as_a_whole(head):
         raise ImageError(
@@ -197,7 +197,7 @@ def _reads_heif() -> bool:
     """Whether Pillow reads HEIC, with its plug-in if that is installed (extra `heic`)."""
     if "HEIF" not in Image.OPEN:
         try:
-            plugin = require("pillow_heif", extra="heic", purpose="reading HEIC photographs")
+            plugin = require("pillow_heif", extra="heic", purpose="reading HEIC photos")
         except (MissingExtraError, ImportError):  # not there, or without a library it needs
             return False
         plugin.register_heif_opener(decode_threads=1)
@@ -244,7 +244,7 @@ def _loaded(image: Image.Image, *, whole: bool) -> Image.Image:
 def _decoder_bytes(image: Image.Image, whole_size: tuple[int, int]) -> float:
     """What decoding allocates per pixel of the result, which is kept.
 
-    A libjpeg or libtiff that gets no memory does not say so, but calls the file damaged.
+    A libjpeg or libtiff that runs out of memory reports a damaged file instead.
     """
     kept = _MODE_BYTES.get(image.mode, 4)
     if image.format == "JPEG" and image.info.get("progressive"):

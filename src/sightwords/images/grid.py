@@ -1,4 +1,4 @@
-"""Where each region of the response map lies in the photograph (section 3.1).
+"""Where each region of the response map is in the photo (section 3.1).
 
 Input: the geometry of the sliding window and the image's size. Output: boxes in fractions of the
 upright image, which is how word evidence is shown to people. Parts of a window that hang over the

@@ -11,7 +11,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLimits:
-    """All of them are checked before or while a photo is decoded.
+    """Limits that are checked before or while a photo is decoded.
 
     The defaults take JPEGs of 12,000 x 9,000, PNGs and TIFFs of 64 megapixels, HEIC of 50, AVIF of
     30, WebP and JPEG 2000 of 15.

@@ -123,7 +123,7 @@ def _array_to_8_bit(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]
 
 
 def _ceiling(image: Image.Image) -> float:
-    """What becomes white: the range of the type, or, where the type does not say, that in use.
+    """The value that becomes white: the range of the type, or else the range in use.
 
     Modes I and F hold anything from 8-bit values to physical units. The ceiling is the smallest
     of 1 (F only), 255, 65535 and the largest value that no pixel exceeds.

@@ -1,4 +1,4 @@
-"""What a file that is no image looks like, in words: the second half of an error message."""
+"""What a file looks like that is not an image: the second half of an error message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAMAGED: tuple[tuple[bytes, str], ...] = (
 
 
 def is_heif(head: bytes) -> bool:
-    """Whether a file starts as the HEIC photographs of telephones do."""
+    """Whether a file starts like the HEIC photos of phones."""
     return head[4:8] == b"ftyp" and head[8:12] in _HEIF_BRANDS
 
 
@@ -55,7 +55,7 @@ def describe(head: bytes, *, reads_heif: bool = False) -> str:
         return "is an SVG drawing; export it as PNG"
     if text.startswith((b"<!doctype html", b"<html")):
         return "is a web page, not an image (a failed download?); fetch the image itself"
-    return f"no image that can be read (it starts with {head[:8]!r}); use JPEG, PNG, WebP or AVIF"
+    return f"is not a readable image (it starts with {head[:8]!r}); use JPEG, PNG, WebP or AVIF"
 
 
 def _describe_iso_media(brand: bytes, reads_heif: bool) -> str:
@@ -63,12 +63,12 @@ def _describe_iso_media(brand: bytes, reads_heif: bool) -> str:
         return "starts like a HEIC, but is damaged or cut off; copy or download it again"
     if brand in _HEIF_BRANDS:
         return (
-            "is a HEIC photograph, which takes pillow-heif to read; install it with: pip install "
-            "'sightwords[heic]', or convert the photograph to JPEG"
+            "is a HEIC photo, which needs pillow-heif; install it with: pip install "
+            "'sightwords[heic]', or convert the photo to JPEG"
         )
     if brand in (b"avif", b"avis"):
         return "starts like an AVIF, but is damaged or cut off; copy or download it again"
-    return "is a video or another ISO media file; give a photograph (or extract a frame)"
+    return "is a video or another ISO media file; give a photo (or extract a frame)"
 
 
 def read_as_a_whole(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What compiled code takes: named groups of arrays and numbers, without behaviour.
+"""Arguments of compiled code: named groups of arrays and numbers, without behaviour.
 
 numba reads named tuples but no dataclasses. V counts the words and `<unk>`; the V + 1 outcomes
 are these and the end of sentence (see `maxent`).

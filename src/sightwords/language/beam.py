@@ -1,20 +1,21 @@
 """Section 4.2: the left-to-right beam search, from detected words to completed sentences.
 
-A stack holds the paths of one length. Each step extends every path; paths that end are set aside
-as completed sentences, the k likeliest of the others become the next stack, until the longest
-length is reached. `extend` says what a path may be extended with.
+A stack holds the paths of one length. Each step extends every path; paths that end become completed
+sentences, and the k likeliest of the others become the next stack, until the maximum length is
+reached. `extend` lists what a path may be extended with.
 
-Open in the paper and decided here: the end of sentence takes no place on the stack, so that every
-path on it is also heard as a whole sentence.
+Open in the paper and decided here: the end of sentence takes no place on the stack, so every path
+on it is also completed as a sentence.
 
 Required words, beyond the paper. With R of them the stack is divided into R + 1 groups by the
 number of required words a path has used. Each group keeps its likeliest k / (R + 1) paths (at
-least one; what does not divide goes to the groups that have most), and places that a group cannot
-fill go to the likeliest paths left over. A path with n required words extends to one with n + 1 at
+least one; the remainder goes to the groups that have used most), and places that a group cannot
+fill go to the likeliest other paths. A path with n required words extends to one with n + 1 at
 every step, so the last group is reached however unlikely its words are.
 
-Ties. Paths stand in the order of their token ids, and of two equally likely paths the earlier is
-kept. Scores are sums of 32-bit floats in one order, so that every machine makes the same choices.
+Ties. Paths are in the order of their token ids, and of two equally likely paths the earlier is
+kept. Scores are sums of 32-bit floats in a fixed order, so that every machine makes the same
+choices.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sightwords.language.paths import Candidates, Extend, Index, Stack
 
 
 def search(extend: Extend, problem: SearchProblem, *, width: int) -> list[Completed]:
-    """Completed sentences, one entry a length from 1 up to the longest.
+    """Completed sentences, one entry per length from 1 to the longest.
 
     `width` is the number k of paths kept at each length.
     """

@@ -1,10 +1,9 @@
-"""Section 4.2, what a user may ask of a sentence: words and bounds -> a checked search problem.
+"""Section 4.2, constraints on sentences: words and lengths -> a checked search problem.
 
     Constraints     as asked, in words: checked for contradictions when made
     SearchProblem         as searched, in ids: `pose` checks every word against the vocabulary
 
-The paper knows none of these constraints; `Constraints()` asks for nothing and leaves its search
-as it is.
+The paper has no such constraints; `Constraints()` is none, and leaves its search unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from sightwords.text.vocabulary import Vocabulary
 BoolArray = npt.NDArray[np.bool_]
 
 ALIKE = 0.65
-"""difflib's ratio from which a word is offered for an unknown one: `dgo` and `dog` have .67,
+"""difflib's ratio from which a word is suggested for an unknown one: `dgo` and `dog` have .67,
 `hijab` and `china` .6."""
 
 
@@ -40,10 +39,10 @@ def split_words(words: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def unknown_words_warning(forbidden: Iterable[str], vocabulary: Vocabulary) -> str:
-    """What to say of forbidden words that no sentence could have anyway; "" if there are none.
+    """A warning about forbidden words that the language model does not know; "" if there are none.
 
     >>> unknown_words_warning(["dog", "wommen", "zebra"], Vocabulary(("dog", "women"), (2, 1), 3))
-    "forbid: not among the 2 words of the language model, so never said anyway: 'wommen' \
+    "forbid: not among the 2 words of the language model, so never used anyway: 'wommen' \
 (did you mean 'women'?), 'zebra'"
     """
     never = [word for word in forbidden if word not in vocabulary]
@@ -53,7 +52,7 @@ def unknown_words_warning(forbidden: Iterable[str], vocabulary: Vocabulary) -> s
     named = (f"{word!r} (did you mean {close[word]!r}?)" if close[word] else repr(word)
              for word in never)  # fmt: skip
     return (
-        f"forbid: not among the {len(vocabulary)} words of the language model, so never said "
+        f"forbid: not among the {len(vocabulary)} words of the language model, so never used "
         f"anyway: {', '.join(named)}"
     )
 
@@ -76,7 +75,7 @@ take it out of one of the two
     minimum_length: int = 1
     """In words, at least 1."""
     maximum_length: int | None = None
-    """In words; None leaves the limit of the configuration. It can only lower that limit."""
+    """In words; None keeps the limit of the settings. It can only lower that limit."""
     repeats: bool = True
     """Whether a content word (one not in the closed class) may occur twice, as in the paper."""
 
@@ -109,7 +108,7 @@ class SearchProblem:
     required: IntArray
     """(R,) ascending, each once."""
     unattached: BoolArray
-    """(R,) required words that are no attributes: those of the closed class."""
+    """(R,) required words that are not attributes: those of the closed class."""
     forbidden: BoolArray
     """(V,) words never to use; `<unk>` is always one of them."""
     once: BoolArray
@@ -127,9 +126,9 @@ def pose(
 ) -> SearchProblem:
     """Detected words with their probabilities, and constraints -> the problem to search.
 
-    A required word that was not detected joins the attributes with probability 1: the user
-    stands for it. A forbidden word is no attribute. A forbidden word outside the vocabulary asks
-    for nothing (`unknown_words_warning` says so); any other word outside it is an error.
+    A required word that was not detected joins the attributes with probability 1: the user vouches
+    for it. A forbidden word is not an attribute. A forbidden word outside the vocabulary has no
+    effect (`unknown_words_warning`); any other word outside it is an error.
 
     >>> words = Vocabulary(("a", "dog", "cat"), (3, 2, 1), 6)
     >>> problem = pose({"dog": 0.5, "a": 0.9}, words, maximum_length=5)

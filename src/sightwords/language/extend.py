@@ -34,7 +34,7 @@ SLACK = 1e-2
 
 @dataclass(frozen=True)
 class Extensions:
-    """What may follow each word, whatever the image: built once a model.
+    """What may follow each word, whatever the image: built once per model.
 
     A list is sorted by the part of the score that its last word decides. The rest of the score is
     at most `bounds`, so that only the head of a list is looked at: the part that can still reach
@@ -128,7 +128,7 @@ class _View:
         self.blocked = blocked_words(stack, problem, self.minus, self.plus)
 
     def named(self) -> list[_Part]:
-        """The attributes that remain, and required words that are no attributes."""
+        """The attributes that remain, and required words that are not attributes."""
         parts = []
         for (rows, words), score in ((self.plus, self.score_plus), (self.minus, self.score_minus)):
             if len(rows):

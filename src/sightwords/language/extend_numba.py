@@ -2,8 +2,8 @@
 
 The kernel walks the same lists and adds the same numbers in the same order as `extend`, so that
 both give equal sentences. It also remembers the k likeliest so far of each group of paths (see
-`beam`), gives back only candidates that are among them, and leaves a path's list where its bound
-says that no later word can be, or passes over a word where that of its runs of the table does.
+`beam`), returns only candidates that are among them, stops a path's list where its bound shows that
+no later word can be among them, and skips a word where the bound of its runs of the table does.
 
 Compiled code is cached on disk by numba. `NumbaExtensions.of` compiles or loads it, so that no
 request does.
@@ -108,7 +108,7 @@ def extend_kernel(  # noqa: PLR0917 - compiled code takes arrays, not objects
     totals: Any,  # (K,) float32
     remaining: Any,  # (K, A) bool
     exhausted: Any,  # (K,) bool
-    named: Any,  # (K, R) bool: required words that a path lacks and that are no attributes
+    named: Any,  # (K, R) bool: required words that a path lacks and that are not attributes
     lacking: Any,  # (K,) how many required words each path lacks
     attributes: Any,  # (A,) int32
     required: Any,  # (R,) int32

@@ -5,9 +5,9 @@ of Eq. 3 is the sum of these weights:
 
     Attribute   one weight            the word is in the attribute set
     Score       one weight            times the word's log-probability, while it is in the set
-    N-gram+/-   a weight an N-gram    + while its last word is in the attribute set, - otherwise
-    End         a weight a word       the attribute set is empty
-    distant+/-  a weight a pair       option: bigrams over a gap, (w[l-2], w[l]), (w[l-3], w[l])
+    N-gram+/-   one per N-gram        + while its last word is in the attribute set, - otherwise
+    End         one per word          the attribute set is empty
+    distant+/-  one per pair          option: bigrams over a gap, (w[l-2], w[l]), (w[l-3], w[l])
 
 Unigram and End weights are arrays over the vocabulary. The others are hashed: a *context* (the
 words before, and which of + and -) hashes to a place in one table, and the weights of all words
@@ -38,7 +38,7 @@ IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
 
 HASH_NAME = "mix64-contiguous-1"
-"""Named in a model's file: a table is of no use under another hash."""
+"""Stored in a model's file: a table is useless under another hash."""
 MINUS, PLUS = 0, 1
 """The word is outside, or in, the attribute set."""
 SMALLEST_PROB = 1e-6
@@ -67,7 +67,7 @@ def context_count(order: int, distant: bool) -> int:
 
 
 def fill_contexts(history: Any, out: Any, distant: bool) -> None:
-    """Hash the contexts of a history into `out`, before + and - are told apart.
+    """Hash the contexts of a history into `out`, the same for + and -.
 
     history: (order - 1,) uint64 word ids, the last word last, or (order - 1, K) for K histories;
     out: (contexts,) uint64, or (contexts, K).

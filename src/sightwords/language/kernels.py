@@ -1,8 +1,8 @@
-"""Eq. 3 compiled by numba (extra `fast`): the same sums as `maxent`, several times sooner.
+"""Eq. 3 compiled by numba (extra `fast`): the same sums as `maxent`, several times faster.
 
 Imported only where numba is installed. Compiled code is cached on disk: beside this file, in the
-user's cache where an installation is read-only (NUMBA_CACHE_DIR names another place), or, where
-neither can be written, not at all. `warm_up` compiles or loads what scoring needs, so that no
+user's cache where an installation is read-only (NUMBA_CACHE_DIR names another folder), or not at
+all where neither can be written. `warm_up` compiles or loads what scoring needs, so that no
 request pays for it.
 """
 
@@ -48,14 +48,14 @@ def jit(
 ) -> F:
     """Compile on first call, to run without Python's lock; cached on disk where possible.
 
-    `fast` gives up exact rounding, infinities and NaN, and the check for a division by 0: fit for
-    training alone.
+    `fast` gives up exact rounding, infinities, NaN and the check for division by 0: for training
+    only.
 
-    numba's cache notices a change of the function's own file alone, and fails on one that names
-    a class which is no more. So the name that it is filed under holds a digest of this package's
-    sources, and of the files `beside`.
+    numba's cache notices changes of the function's own file only, and fails on entries that name a
+    class that no longer exists. So the cache key contains a digest of this package's sources and
+    of the files `beside`.
     """
-    # Unless told otherwise sums may be reordered, but infinities and NaN keep their meaning.
+    # By default sums may be reordered, but infinities and NaN keep their meaning.
     options: dict[str, Any] = {"nogil": True}
     if fast:
         options |= {"fastmath": True, "error_model": "numpy"}
@@ -112,7 +112,7 @@ predict = jit(_predict)
 
 
 def _hold(s: int, text: Text, sets: Sets, scratch: Scratch) -> int:
-    """Start a sentence: take up its attribute set, and say how many words that has; -1: no set."""
+    """Start a sentence with its attribute set; the number of words in it, -1 without a set."""
     scratch.history[:] = np.uint64(len(scratch.held))  # the start symbol, V + 1
     image = text.images[s]
     if image < 0:

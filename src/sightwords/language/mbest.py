@@ -1,6 +1,6 @@
 """Section 4.2: completed sentences -> the M-best list, with coverage T lowered until M are found.
 
-Sentences stand in descending order of log-likelihood; of equal ones the shorter comes first, then
+Sentences are in descending order of log-likelihood; of equal ones the shorter comes first, then
 the one whose token ids come first.
 """
 

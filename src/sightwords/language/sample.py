@@ -1,8 +1,8 @@
 """Unconditioned generation: sentences drawn from the language model without an image.
 
-The first row of the paper's Table 4, "Unconditioned": an N-gram model that knows of no detector.
-There is no attribute set, which is not the same as an empty one: the End feature, which says that
-everything has been mentioned, is left out. Each word is drawn by its probability under Eq. 3,
+The first row of the paper's Table 4, "Unconditioned": an N-gram model without a detector. It has no
+attribute set, which is not the same as an empty one: the End feature, which means that everything
+has been mentioned, is left out. Each word is drawn by its probability under Eq. 3,
 normalised over the whole vocabulary.
 """
 

@@ -1,7 +1,7 @@
 """A language model as a directory: `language.json`, `vocabulary.json` and `language.npz`.
 
-Plain numbers and arrays, no pickles. The hash is named, and the size of the table stated, so that
-a table is never read under another hash or beside another vocabulary.
+Plain numbers and arrays, no pickles. The header names the hash and the size of the table, so that a
+table is never read with another hash or another vocabulary.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def read_model(
     arrays = _read_arrays(folder / ARRAYS_NAME)
     if header["words"] != len(vocabulary):
         raise BundleError(
-            f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {HEADER_NAME} says "
+            f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {HEADER_NAME} has "
             f"{header['words']}; the files are of different models: copy all of one"
         )
     found = arrays["table"].shape
     if found != (1 << header["table_bits"],):
         raise BundleError(
-            f"{folder / ARRAYS_NAME}: a table of shape {found}, {HEADER_NAME} says "
+            f"{folder / ARRAYS_NAME}: a table of shape {found}, {HEADER_NAME} has "
             f"2^{header['table_bits']} weights; the files are of different models: copy all of one"
         )
     _check_shapes(arrays, len(vocabulary), folder / ARRAYS_NAME)
@@ -95,7 +95,7 @@ def read_model(
 
 
 def _check_shapes(arrays: Arrays, words: int, path: Path | Sealed) -> None:
-    """Before anything is copied: arrays of zeros are small on disk only."""
+    """Check shapes before anything is copied: an array of zeros is small only on disk."""
     expected = {
         "unigram": (2, words + 2),
         "end": (words + 2,),
@@ -168,7 +168,7 @@ def _read_arrays(path: Path | Sealed) -> dict[str, npt.NDArray[Any]]:
     if missing := {"table", *wanted} - arrays.keys():
         raise BundleError(f"{path}: lacks the array {min(missing)!r}; copy it again")
     if unknown := arrays.keys() - {"table", *wanted}:
-        raise BundleError(f"{path}: holds the array {min(unknown)!r:.60}, which nobody reads")
+        raise BundleError(f"{path}: holds the unknown array {min(unknown)!r:.60}; copy it again")
     table = arrays["table"]
     if table.dtype not in (np.float32, np.int8):
         raise BundleError(f"{path}: table is of {table.dtype}; expected float32 or int8")

@@ -3,7 +3,7 @@
     Chooser.load(bundle_directory)(m_best, detected_words, word_scores, region_scores)
 
 The directory holds `rerank/` (weights.json, confidence.json), and `dmsm/` and `grounded/` where the
-weights ask for them. Ties: equal scores leave the likelier sentence first.
+weights use them. Ties: equal scores leave the likelier sentence first.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Sentences = Sequence[Sequence[str]]
 
 
 class Similarity(Protocol):
-    """What the chooser asks of the DMSM."""
+    """The part of the DMSM that the chooser needs."""
 
     def score(self, features: FloatArray, sentences: Sentences) -> FloatArray:
         """(M,) similarity of each sentence with the image."""
 
 
 class SecondModel(Protocol):
-    """What the chooser asks of the grounded model."""
+    """The part of the grounded model that the chooser needs."""
 
     def score(self, features: FloatArray, words: DetectedWords, sentences: Sentences) -> FloatArray:
         """(M,) how well each sentence fits the image."""
@@ -54,17 +54,17 @@ class SecondModel(Protocol):
 
 @dataclass(frozen=True)
 class Chooser:
-    """The last stage, loaded: call it with what the earlier ones said."""
+    """The last stage, loaded: call it with the results of the earlier ones."""
 
     ranker: Ranker
     confidence: Confidence | None = None
-    """Without it a caption's confidence is NaN: nobody measured it."""
+    """Without it a caption's confidence is NaN."""
     dmsm: Similarity | None = None
     grounded: SecondModel | None = None
     vocabulary: Sequence[str] = field(default=(), repr=False)
     """The detector's words, for `doubtful_log_prob`."""
     closed_class: Collection[str] = field(default=CLOSED_CLASS, repr=False)
-    """Words that say nothing of an image."""
+    """Words that describe no image content ("the", "of")."""
     written: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Words that a caption does not write in lower case."""
     n_best: int = 5
@@ -74,7 +74,7 @@ class Chooser:
         for name, model in (("dmsm", self.dmsm), ("grounded", self.grounded)):
             if self.ranker.needs(name) and model is None:
                 raise BundleError(
-                    f"the re-ranking weights ask for {name!r} and no such model was given; add its "
+                    f"the re-ranking weights use {name!r}, but no such model was given; add its "
                     f"directory {name}/, or use weights without it"
                 )
         if self.n_best < 1:
@@ -88,7 +88,7 @@ class Chooser:
         threads: int | None = None,
         n_best: int = 5,
     ) -> Chooser:
-        """Load the re-ranking of a bundle's directory; models that no weight asks for stay out."""
+        """Load the re-ranking of a bundle's directory; models without a weight are not loaded."""
         from sightwords.rerank.dmsm import Dmsm
         from sightwords.rerank.grounded import Grounded
 
@@ -114,7 +114,7 @@ class Chooser:
     def __call__(
         self, m_best: MBest, detected: DetectedWords, scores: WordScores, regions: RegionScores
     ) -> Caption:
-        """The caption that fits the image, with its rivals, the words it uses, its confidence."""
+        """The caption that fits the image, with its words, its confidence and the n-best list."""
         known = self._known(scores)
         candidates = candidates_of(m_best, detected, known, closed_class=self.closed_class)
         ranking = self.ranker.rank(candidates, self._given(m_best, detected, regions))
@@ -172,7 +172,7 @@ def sentence_text(tokens: Sequence[str]) -> str:
 def _present(features: FloatArray | None) -> FloatArray:
     if features is None:
         raise InputError(
-            "the detector gave no image features, and the re-ranking weights ask for a model that "
+            "the detector gave no image features, but the re-ranking weights use a model that "
             "needs them; use a detector exported with features, or weights of Table 2 without dmsm"
         )
     return features

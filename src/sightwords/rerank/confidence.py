@@ -3,11 +3,10 @@
     Candidates, Ranking -> confidence, a probability
 
 A logistic regression on what the re-ranker saw (`confidence_features`), then Platt's scaling; both
-fitted by `train.rerank.confidence` on captions with references. A blank wall can look like a
-certain "blue
-sky" to a word detector; so one more feature says how far the image lies from photographs, towards
-images that show nothing (`Familiar`). "Good" is a CIDEr-D of at least a stated
-threshold against the image's own captions: `confidence.json` says which.
+fitted by `train.rerank.confidence` on captions with references. A word detector may be certain that
+a blank wall is a "blue sky"; so one more feature measures how far the image is from photos, in the
+direction of blank and noise images (`Familiar`). "Good" is a CIDEr-D of at least a stated
+threshold against the image's own captions; the threshold is in `confidence.json`.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ PASSED_ON = (
 )  # fmt: skip
 """Features of the chosen caption that are taken as they are, where the re-ranker has them."""
 SHARPNESS = 4.0
-"""Scores deviate by 1 within a list; times this, their softmax shares the lead among the best."""
+"""Scores deviate by 1 within a list; their softmax is taken after multiplying by this."""
 STRANGENESS = "strangeness"
 LEAST_SCALE = 1e-12
 SHRINK = 0.1
-"""What is added to variances, in shares of their mean: there are few images of nothing."""
+"""Added to variances, as a share of their mean: there are few blank and noise images."""
 USUAL = 0.98
-"""The share of the photographs of the fit that are not strange at all."""
+"""The share of the photos of the fit whose strangeness is 0."""
 LIMIT = 5.0
-"""Standardised features are cut off here, so that an odd image cannot make the sum run away."""
+"""Standardised features are clipped here, so that an odd image cannot dominate the sum."""
 
 
 def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, float]:
-    """What tells a good choice from a bad one.
+    """Features that tell a good choice from a bad one.
 
     - margin, entropy: how clearly the first candidate leads, and how many share the lead
     - mentioned_prob, mentioned_precision, least_precision: of the detected words in the caption
@@ -81,20 +80,20 @@ def confidence_features(candidates: Candidates, ranking: Ranking) -> dict[str, f
 
 @dataclass(frozen=True, eq=False)
 class Familiar:
-    """Tells photographs from images that show nothing, by what the detector's network says.
+    """Tells photos from blank and noise images by the features of the detector's network.
 
     Fisher's linear discriminant on the D numbers that describe the image as a whole.
     """
 
     direction: npt.NDArray[np.float64]
-    """(D,) in which images that show nothing lie; photographs deviate by 1 along it."""
+    """(D,) in which blank and noise images lie; photos have a deviation of 1 along it."""
     limit: float
-    """Where 98 % of the photographs stay below."""
+    """98 % of the photos are below it."""
 
     @classmethod
-    def of(cls, photographs: npt.NDArray[Any], nothing: npt.NDArray[Any]) -> Familiar:
-        """Of the describing tokens (N, D) of photographs and (B, D) of images of nothing."""
-        seen, empty = (np.asarray(x, dtype=np.float64) for x in (photographs, nothing))
+    def of(cls, photos: npt.NDArray[Any], blank: npt.NDArray[Any]) -> Familiar:
+        """Fit to the whole-image tokens (N, D) of photos and (B, D) of blank and noise images."""
+        seen, empty = (np.asarray(x, dtype=np.float64) for x in (photos, blank))
         within = np.cov(seen, rowvar=False) + np.cov(empty, rowvar=False)
         within += SHRINK * np.trace(within) / len(within) * np.eye(len(within))
         direction = np.linalg.solve(within, empty.mean(axis=0) - seen.mean(axis=0))
@@ -102,7 +101,7 @@ class Familiar:
         return cls(direction, float(np.quantile(seen @ direction, USUAL)))
 
     def strangeness(self, tokens: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """(N, D) -> (N,) how far beyond the limit: 0 for nearly all photographs."""
+        """(N, D) -> (N,) how far beyond the limit: 0 for nearly all photos."""
         return np.asarray(np.maximum(tokens @ self.direction - self.limit, 0))
 
 
@@ -125,7 +124,7 @@ class Confidence:
     reliability: Mapping[str, float] = field(default_factory=dict)
     """Cross-validated, or on other images: `ece`, `images`, `good`, `auc`."""
     familiar: Familiar | None = field(default=None, compare=False)
-    """Where the fit knew the images' features, and images that show nothing."""
+    """Present if the fit had image features and blank and noise images."""
 
     def __call__(self, features: Mapping[str, float], image: FloatArray | None = None) -> float:
         """The probability that the caption is good.

@@ -1,4 +1,4 @@
-"""Section 5, beyond the paper: how far a candidate agrees with the other candidates.
+"""Section 5, beyond the paper: how well a candidate agrees with the other candidates.
 
 Minimum Bayes risk (Kumar and Byrne 2004) in its linear form (Tromble et al. 2008): with posterior
 probabilities p(y') of the candidates, the expected cosine of a candidate's n-gram counts with those

@@ -1,4 +1,4 @@
-"""Section 5.1: how well a sentence fits a photograph, by the cosine of two vectors.
+"""Section 5.1: how well a sentence fits a photo, by the cosine of two vectors.
 
     dmsm = Dmsm.load("my-dmsm", threads=1)
     dmsm.score(regions.features, [("a", "dog"), ("a", "cat")])      # (2,) from -1 to 1
@@ -117,7 +117,7 @@ class Dmsm:
         semantic_units: int,
         gamma: float,
     ) -> None:
-        """Put the parts together; both networks must end in vectors of the same length."""
+        """Combine the parts; both networks must end in vectors of the same length."""
         self.index, self.shape, self.gamma = index, shape, gamma
         self.semantic_units = semantic_units
         self._image, self._text = image, text
@@ -243,7 +243,7 @@ def _index(reader: Reader) -> TextIndex:
 
 def _network(path: Path | Sealed, threads: int | None) -> Network:
     if not path.is_file():
-        raise BundleError(f"{path}: no such file; {DMSM_NAME} beside it asks for it: copy both")
+        raise BundleError(f"{path}: no such file; {DMSM_NAME} needs it: copy both")
     return Network(path, threads=threads)
 
 
@@ -256,6 +256,6 @@ def _check_shape(
     found = shapes.get(name)
     if found != expected:
         raise BundleError(
-            f"{network.name}: {name} is {found or 'absent'}, {DMSM_NAME} says {expected} "
-            "(None: any); the files are not of one model: export it again"
+            f"{network.name}: {name} is {found or 'absent'}, {DMSM_NAME} has {expected} "
+            "(None: any); the files are of different models: export it again"
         )

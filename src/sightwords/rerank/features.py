@@ -1,4 +1,4 @@
-"""Section 5, Table 2: what is known of each candidate sentence -> a matrix (M, F) of features.
+"""Section 5, Table 2: candidate sentences -> a matrix (M, F) of their features.
 
     log_likelihood      1. the log-likelihood of the sequence
     length              2. its length in words
@@ -17,9 +17,8 @@ Beyond the paper, off in its preset:
     consensus           agreement with the other candidates (minimum Bayes risk)
     grounded            the score of a second language model, which sees the image
 
-The same code serves training (`train.rerank.mert_data`) and decoding (`rerank.chooser`):
-`Candidates`
-holds an image's list as numbers, whichever numbering they come in.
+Training (`train.rerank`) and decoding (`rerank.chooser`) share this code: `Candidates` holds an
+image's list as numbers, whatever their numbering.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Candidates:
     precisions: FloatArray
     """(D,)"""
     offered: Bools
-    """(D,) the detected words: those offered to the language model."""
+    """(D,) the detected words: those that the language model was given."""
     closed: Bools
     """By number: the closed-class words."""
 
@@ -97,7 +96,7 @@ def candidates_of(
 ) -> Candidates:
     """An M-best list as numbers: detected words first, then others in order of appearance.
 
-    `known` adds words that were not offered, with their probabilities, for `doubtful_log_prob`.
+    `known` adds words that were not detected, with their probabilities, for `doubtful_log_prob`.
     """
     found = {w.word: (w.prob, w.precision) for w in detected.words if w.word not in closed_class}
     offered = len(found)

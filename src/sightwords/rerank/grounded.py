@@ -1,9 +1,9 @@
-"""A second language model that sees the photograph: sentences -> how well each fits it.
+"""A second language model that sees the photo: sentences -> how well each fits it.
 
 Stage: re-ranking (section 5), beyond the paper and off in its preset. Input: image tokens (T, D),
-detected words, sentences of the maximum entropy beam. Output: (M,) scores. It writes nothing
-itself: a small transformer decoder gives p(sentence | image tokens, detected words) and a score of
-the whole sentence; `train.grounded.training` says how it is trained. A directory holds
+detected words, sentences of the maximum entropy beam. Output: (M,) scores. It generates no
+sentences: a small transformer decoder gives p(sentence | image tokens, detected words) and a score
+of the whole sentence; `train.grounded.training` trains it. A directory holds
 
     grounded.json     sizes
     network.onnx      tokens, positions, parents (N,), seen (N, N), image (T, D), word_ids,
@@ -93,7 +93,7 @@ class GroundedSpec:
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """What the model says of M sentences."""
+    """The model's scores of M sentences."""
 
     log_probs: FloatArray
     """(M,) of the words and the end of sentence."""
@@ -120,7 +120,7 @@ class Grounded:
     def load(
         cls, directory: str | os.PathLike[str] | Sealed, *, threads: int | None = None
     ) -> Grounded:
-        """Read a directory; what does not belong together is refused by name."""
+        """Read a directory; files of different models are refused by name."""
         folder = folder_of(directory)
         if not folder.is_dir():
             raise BundleError(f"{folder}: no such directory; expected a grounded model")
@@ -131,14 +131,14 @@ class Grounded:
             raise BundleError(str(error)) from error
         if len(vocabulary) != spec.vocabulary:
             raise BundleError(
-                f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {GROUNDED_NAME} says "
+                f"{folder / VOCABULARY_NAME}: {len(vocabulary)} words, {GROUNDED_NAME} has "
                 f"{spec.vocabulary}; the files are of different models: copy all of one"
             )
         network = Network(_present(folder / NETWORK_NAME), threads=threads)
         if network.inputs.get("image") != (spec.tokens, spec.features):
             raise BundleError(
                 f"{network.name}: its image is {network.inputs.get('image', 'absent')}, "
-                f"{GROUNDED_NAME} says {(spec.tokens, spec.features)}; copy all of one model"
+                f"{GROUNDED_NAME} has {(spec.tokens, spec.features)}; copy all of one model"
             )
         if missing := set(OUTPUTS) - set(network.outputs):
             raise BundleError(
@@ -150,7 +150,7 @@ class Grounded:
     def score(
         self, features: FloatArray, words: Words, sentences: Sequence[Sequence[str]]
     ) -> FloatArray:
-        """(M,) the higher, the better the sentence fits; comparable within one image alone."""
+        """(M,) the higher, the better the sentence fits; comparable within one image only."""
         return self.scores(features, words, sentences).total(self.spec.length_power)
 
     def scores(

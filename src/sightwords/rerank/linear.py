@@ -1,8 +1,8 @@
 """Section 5: features of an M-best list, weights of MERT -> the candidates in order.
 
 One stage in the paper: every candidate is scored by a weighted sum of Table 2. Deviation, on where
-the weights have a second stage: the best `shortlist` candidates of the first are scored anew with
-features that are too dear for all of them, such as the grounded model's.
+the weights have a second stage: the best `shortlist` candidates of the first are scored again with
+features that are too expensive for all of them, such as the grounded model's.
 
 `weights.json`: {"format": 1, "shortlist": 64, "stages": [{"features": {NAME: WEIGHT}}, ...],
 "objective": "cider", "values": {"tuning": {"cider": 1.1, ...}, "held_out": {...}}}
@@ -34,7 +34,7 @@ LARGEST_WEIGHT = 1e6
 
 Ints = npt.NDArray[np.int64]
 Given = Mapping[str, Callable[[Ints], npt.ArrayLike]]
-"""By feature: places of candidates -> their values. Networks are asked only where needed."""
+"""By feature: indices of candidates -> their values. Networks run only where needed."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ranking:
-    """M candidates in order, with what put the first K of them there."""
+    """M candidates in order, with the features and scores of the first K."""
 
     order: Ints
     """(M,) places of the candidates, best first."""
@@ -150,7 +150,7 @@ class Ranker:
 
 
 def _finite(ranking: Ranking) -> Ranking:
-    """Networks of a bundle may give numbers so large that their sums are none."""
+    """Refuse scores that overflow: networks of a bundle may give huge numbers."""
     if not (np.isfinite(ranking.scores).all() and np.isfinite(ranking.features).all()):
         raise BundleError(
             "re-ranking gave NaN or infinity; the weights of a network are damaged: take the "

@@ -5,7 +5,7 @@ A detector directory holds
     detector.json     this module: how an image is prepared, where the regions lie
     network.onnx      image (B, 3, S, S) -> region_logits (B, rows, columns, V), features (B, T, D),
                       for whole-image Classification also image_logits (B, V), and from a ViT
-                      patch_logits (B, n, n, V) and attention (B, n, n), which tell places
+                      patch_logits (B, n, n, V) and attention (B, n, n), which locate words
     vocabulary.json   the V words, in the order of the network's output
     calibration.json  score -> precision of each word (section 3.2)
     sums.json         the SHA-256 sums of these files; in a bundle, `bundle.json` has them
@@ -58,7 +58,7 @@ Pooling = Literal["noisy_or", "whole_image"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """How a photograph becomes the network's input (section 3.1)."""
+    """How a photo becomes the network's input (section 3.1)."""
 
     resize: Resize
     """`square` squashes; `paper` fits the longer side and pads at the right and below."""
@@ -106,7 +106,7 @@ class DetectorSpec:
     """The size V of the vocabulary and of the network's output."""
     whole_token: int | None = None
     """Which of the T tokens of `features` describes the image as a whole, as the mean of its
-    parts. None: the file is older than that, see `usual_whole_token`."""
+    parts. None in older files: see `usual_whole_token`."""
 
     def regions(self, width: int, height: int) -> RegionBoxes:
         """Where the regions lie in an upright image of this size."""
@@ -132,11 +132,11 @@ class DetectorSpec:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `detector.json` beside the network and the vocabulary, and the sums of all three.
 
-        A calibration that is there already is no longer part of the detector.
+        An existing calibration is then no longer part of the detector: fit it again.
         """
         folder = Path(directory)
-        said = {key: value for key, value in asdict(self).items() if value is not None}
-        document = {"format": FORMAT, **said}
+        known = {key: value for key, value in asdict(self).items() if value is not None}
+        document = {"format": FORMAT, **known}
         write_text(folder / DETECTOR_NAME, json.dumps(document, indent=1) + "\n")
         write_sums(folder, (DETECTOR_NAME, NETWORK_NAME, VOCABULARY_NAME))
 
@@ -155,10 +155,10 @@ class DetectorSpec:
 
 
 def usual_whole_token(tokens: int) -> int:
-    """`whole_token` of detectors of T tokens that do not say it themselves.
+    """`whole_token` of older detectors of T tokens, whose `detector.json` does not have it.
 
-    Among those a ViT has its class token before the mean and 4 x 4 parts; networks of one token, or
-    of a mean and its parts, begin with the mean.
+    A ViT has its class token before the mean and 4 x 4 parts; networks with one token, or with a
+    mean and its parts, begin with the mean.
 
     >>> [usual_whole_token(tokens) for tokens in (1, 17, 18)]
     [0, 0, 1]

@@ -1,6 +1,6 @@
-"""Where in the photograph a word is: its response map -> one box (section 3.1, Figure 2).
+"""Where in the photo a word is: its response map -> one box (section 3.1, Figure 2).
 
-Input: maps `(rows, columns, n)` of n words and the regions' corners. Output: a box a word.
+Input: maps `(rows, columns, n)` of n words and the regions' corners. Output: one box per word.
 
 Around the region of the highest probability, take the connected regions (sides touching) that
 reach half of it. A window fires when it covers enough of the object, about when its middle enters
@@ -22,13 +22,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def region_is_inside(corners: FloatArray) -> BoolArray:
-    """(rows, columns): whether the region sees any of the photograph."""
+    """(rows, columns): whether the region covers any of the photo."""
     inside: BoolArray = corners[..., 2] > corners[..., 0]
     return inside
 
 
 def peak_regions(maps: FloatArray, corners: FloatArray) -> npt.NDArray[np.intp]:
-    """(n, 2) row and column of each map's largest value inside the photograph; ties: the first.
+    """(n, 2) row and column of each map's largest value inside the photo; ties: the first.
 
     >>> corners = np.array([[[0, 0, 0.5, 1], [0.5, 0, 1, 1]]], dtype=np.float32)
     >>> peak_regions(np.array([[[0.1], [0.7]]], dtype=np.float32), corners).tolist()
@@ -41,13 +41,13 @@ def peak_regions(maps: FloatArray, corners: FloatArray) -> npt.NDArray[np.intp]:
 
 
 def peak_points(maps: FloatArray, corners: FloatArray) -> FloatArray:
-    """(n, 2) x and y of the centre of each map's peak region, in fractions of the photograph."""
+    """(n, 2) x and y of the centre of each map's peak region, in fractions of the photo."""
     peaks = corners[tuple(peak_regions(maps, corners).T)]  # (n, 4)
     return np.stack([peaks[:, [0, 2]].mean(axis=1), peaks[:, [1, 3]].mean(axis=1)], axis=1)
 
 
 def word_boxes(maps: FloatArray, corners: FloatArray, *, fraction: float = HALF) -> list[Box]:
-    """One box a word, as the module says; `fraction` of the peak instead of half.
+    """One box per word; `fraction` of the peak instead of half.
 
     >>> corners = np.array([[[i / 4, 0, i / 4 + 0.25, 1] for i in range(4)]], dtype=np.float32)
     >>> word_boxes(np.array([[[0.0], [0.9], [0.6], [0.1]]], dtype=np.float32), corners)
@@ -80,7 +80,7 @@ def _grow(seed: BoolArray, allowed: BoolArray) -> BoolArray:
 
 
 def _extent(used: npt.ArrayLike, starts: FloatArray, ends: FloatArray) -> tuple[float, float]:
-    """From the middle of the first used window to that of the last, as the module says."""
+    """From the middle of the first used window to that of the last; see the module's docstring."""
     places = np.flatnonzero(used)
     first, last = int(places[0]), int(places[-1])
     window = float(ends[0] - starts[0])  # the first is never cut off

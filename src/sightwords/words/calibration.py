@@ -1,15 +1,15 @@
-"""Section 3.2: probabilities -> precisions -> the words to stand for.
+"""Section 3.2: probabilities -> precisions -> the detected words.
 
     WordScores (V,) --Calibration--> precision of each word --choose_words--> their places
 
 Word detectors are trained independently, so .6 of one word is not .6 of another. A `Calibration`
 maps each word's image-level probability to a precision: of held-out images scored this high *or
-higher*, the share that have the word. Words at or above a global threshold tau are put out, and
+higher*, the share that have the word. Words at or above a global threshold tau are detected, and
 top-ranked ones below it until three are content words. `calibration_fit` makes a `Calibration`.
 
 Deviation: a word must also have a probability of at least a fifth of tau in this very image. Where
-a detector tells its word well apart, most images scored .01 or higher have the word, so that even
-.01 has a high precision: the promise holds for all of them together, not for the doubtful one.
+a detector recognises its word well, most images scored .01 or higher have the word, so that even
+.01 has a high precision: it holds for all of them together, not for a doubtful one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from sightwords.words.artefact import CALIBRATION_NAME, MOST_WORDS
 
 FORMAT = 1
 MOST_KNOTS = 20_000_000
-"""Of all curves together, with the repeats that make them equally long."""
+"""Knots of all curves together, with the repeats that make them equally long."""
 MOST_IMAGES = 1_000_000_000
 LEAST_SHARE = 0.2
-"""Of the threshold tau: the lowest probability a word is put out with."""
+"""Share of the threshold tau: the lowest probability of a detected word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """A rising, piecewise linear curve a word: score -> precision, flat beyond both ends."""
+    """One rising, piecewise linear curve per word: score -> precision, flat beyond both ends."""
 
     scores: FloatArray
     """(V, K) knots, not falling along K; short curves repeat their last knot."""
@@ -123,8 +123,8 @@ class Calibration:
         rates = reader.take("base_rates", list)
         if not len(curves) == len(rates) == words:
             raise BundleError(
-                f"{reader.where}: says {words} words, holds {len(curves)} curves and "
-                f"{len(rates)} base rates; fit the calibration again"
+                f"{reader.where}: has {words} words, {len(curves)} curves and "
+                f"{len(rates)} base rates; expected as many: fit the calibration again"
             )
         scores, precisions = _padded(curves, reader.where)
         base = _shares(rates, f"{reader.where}: base_rates")
@@ -159,7 +159,7 @@ def choose_words(
 
     The shortest head of the ranking that has every word of at least `threshold` and at least
     `minimum_content_words` words outside `closed_class` (all words, if there are not so many).
-    Words less probable than `least_share * threshold` stand at the ranking's end.
+    Words less probable than `least_share * threshold` come at the end of the ranking.
 
     >>> precisions = np.array([0.9, 0.4, 0.1, 0.3], dtype=np.float32)
     >>> choose_words(precisions, precisions, ["a", "dog", "cat", "of"], minimum_content_words=2)
@@ -218,7 +218,7 @@ def _curve(curve: object, where: str) -> tuple[FloatArray, FloatArray]:
             f"{where}: {len(scores)} scores and {len(precisions)} precisions; expected as many"
         )
     if (np.diff(scores) < 0).any() or (np.diff(precisions) < 0).any():
-        raise BundleError(f"{where}: falls somewhere; expected rising scores and precisions")
+        raise BundleError(f"{where}: has falling values; expected rising scores and precisions")
     return scores, precisions
 
 

@@ -5,12 +5,12 @@ Two methods:
 - `paper` is the authors': each word's precision among the held-out images at or above each score,
   made rising by a running maximum, duplicates removed, linear in between. With 4,000 images a rare
   word has ten positives, and the maximum of so rough a curve promises too much.
-- `shrunk` (the default) means what it says on new images. Deviation: each word's probability of
-  being right at a score is a logistic curve, sigmoid(a + b logit(score)), whose a and b are drawn
-  towards those of all words, the more so the less a word's own data say (a hierarchical logistic
+- `shrunk` (the default) holds on new images. Deviation: each word's probability of
+  being right at a score is a logistic curve, sigmoid(a + b logit(score)), whose a and b are shrunk
+  towards those of all words, more strongly where a word has few data (a hierarchical logistic
   regression by empirical Bayes). The precision at a score is the mean of that curve, mixed with
-  what was counted, over the held-out images at or above it. What four such fits promise too much
-  on the fourth of the images each has not seen is then taken off.
+  what was counted, over the held-out images at or above it. Finally, four such fits
+  are tested on the quarter of the images that each has not seen, and the excess is subtracted.
 
 Both give cumulative precisions, so that all pairs above the thresholds for p are right p of the
 time. `docs/words.md` has them side by side.
@@ -33,19 +33,19 @@ Method = Literal["shrunk", "paper"]
 Doubles = npt.NDArray[np.float64]
 
 KNOTS = {"shrunk": 32, "paper": 256}
-"""At most so many knots are kept of a curve, evenly spaced in precision."""
+"""Most knots kept of a curve, evenly spaced in precision."""
 PSEUDO_IMAGES = 100.0
 """How many images the logistic curve counts for when it is mixed with counted precision."""
 LOGIT_LIMIT = 12.0
 """Scores beyond odds of e^12 are taken as that: float32 probabilities end there."""
 ROUNDS = 12
 FOLDS = 4
-"""Fits without a part of the images, to learn what a fit promises too much."""
+"""Fits without a part of the images, to learn by how much a fit is too optimistic."""
 PROMISES = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 COMMON = 0.3
-"""Words in more images than this do not take part in learning that."""
+"""Words in more images than this are left out of that."""
 PSEUDO_PAIRS = 300.0
-"""How many pairs the promise itself counts for when it is compared with what came true."""
+"""How many pairs the promise itself counts for when it is compared with the measured share."""
 SMALLEST_SLOPE = 0.05
 """Of a logistic curve; a higher score never means a lower precision."""
 
@@ -146,10 +146,10 @@ def _calibration(
 def _corrected(
     fitted: Calibration, scores: FloatArray, truth: npt.NDArray[np.bool_]
 ) -> Calibration:
-    """Take out what the method promises too much on images it has not seen.
+    """Correct what the method promises too much on images it has not seen.
 
-    Fits without a fold are asked, on that fold, what their precisions come true as, over all words
-    together; every curve is then moved by that, linearly in log odds between the promises asked.
+    Fits without a fold are measured on that fold, over all words together; every curve is then
+    moved by the difference, linearly in log odds between the promises of `PROMISES`.
     """
     if len(scores) < 10 * FOLDS:
         return fitted
@@ -161,7 +161,7 @@ def _corrected(
 
 
 def _came_true(scores: FloatArray, truth: npt.NDArray[np.bool_]) -> Doubles:
-    """What each of `PROMISES` is worth on images left out of the fit, rising; by cross-validation.
+    """The measured precision of each of `PROMISES` by cross-validation, rising.
 
     Common words are left out, if there are others: their many pairs, all well known, would hide
     what happens to the rest.
@@ -184,7 +184,7 @@ def _came_true(scores: FloatArray, truth: npt.NDArray[np.bool_]) -> Doubles:
 
 @dataclass(slots=True)
 class _Prior:
-    """What all words say about one word's (a, b): a normal distribution."""
+    """The prior of one word's (a, b), from all words: a normal distribution."""
 
     mean: Doubles  # (2,)
     covariance: Doubles  # (2, 2)

@@ -1,4 +1,4 @@
-"""Section 3.1: a photograph -> probability of each word in each region (Eq. 2) and in the image.
+"""Section 3.1: a photo -> probability of each word in each region (Eq. 2) and in the image.
 
     detector = Detector.load("my-detector", threads=1)
     regions = detector(decode("dog.jpg"))           # RegionScores (12, 12, V)      Eq. 2
@@ -57,7 +57,7 @@ class Detector:
         *,
         config: CalibrationConfig | None = None,
     ) -> None:
-        """Put the parts together; they must agree on the number of words and the grid."""
+        """Combine the parts; they must agree on the number of words and the grid."""
         self.spec = spec
         self.vocabulary = vocabulary
         self.network = network
@@ -92,9 +92,9 @@ class Detector:
 
     def __call__(self, image: Image.Image, *, name: str = "") -> RegionScores:
         """Eq. 2: upright RGB -> RegionScores; `name` is what errors call the image."""
-        # Never several in one run: an int8 network takes the scale of its values from all that goes
-        # through it together, so that a photograph's words would depend on its neighbours. On a
-        # CPU nothing is lost: together they would take as long.
+        # One image per run: an int8 network takes the scale of its values from its whole input, so
+        # in a batch the words of a photo would depend on the other photos. On a CPU a batch would
+        # take as long.
         outputs = self.network.run({"image": self.spec.input.prepare(image)[None]}, about=name)
         _check_outputs(self.spec, outputs, self.network.name)
         return RegionScores(
@@ -109,9 +109,9 @@ class Detector:
         )
 
     def _whole_token(self, features: FloatArray) -> int:
-        """As `detector.json` says; of (B, T, D)."""
-        said = self.spec.whole_token
-        return usual_whole_token(features.shape[1]) if said is None else said
+        """Which of the T tokens of (B, T, D) describes the whole image."""
+        known = self.spec.whole_token
+        return usual_whole_token(features.shape[1]) if known is None else known
 
     def _patches(self, outputs: dict[str, FloatArray], size: tuple[int, int]) -> Patches | None:
         if "patch_logits" not in outputs:
@@ -122,7 +122,7 @@ class Detector:
     def calibrate(
         self, scores: WordScores, regions: RegionScores, *, threshold: float | None = None
     ) -> DetectedWords:
-        """Section 3.2: the words to stand for, each with a precision and a box."""
+        """Section 3.2 as in the paper: the detected words, each with a precision and a box."""
         precisions = self._precisions(scores)
         threshold = self.config.threshold if threshold is None else threshold
         chosen = choose_words(
@@ -138,14 +138,14 @@ class Detector:
     def describe(
         self, scores: WordScores, regions: RegionScores, chosen: Sequence[int]
     ) -> DetectedWords:
-        """Words of the caller's choice, by their places in the vocabulary and in that order."""
+        """Chosen words, by their indices in the vocabulary and in that order."""
         precisions = self._precisions(scores)
         return self._described(scores, precisions, regions, chosen, threshold=0.0)
 
     def words(
         self, source: ImageSource, *, name: str = "", threshold: float | None = None
     ) -> DetectedWords:
-        """All of section 3 for one photograph: a path, bytes, a PIL image or an array."""
+        """All of section 3 for one photo: a path, bytes, a PIL image or an array."""
         regions = self(decode_apart(source), name=name)
         return self.calibrate(pool(regions), regions, threshold=threshold)
 
@@ -182,7 +182,7 @@ class Detector:
 
 
 def _check_parts(detector: Detector) -> None:
-    """All parts speak of the same V words, the same grid and the same input."""
+    """All parts must have the same V words, the same grid and the same input."""
     spec, network = detector.spec, detector.network
     size, words, grid = spec.input.size_px, spec.words, spec.grid
     expected: dict[str, tuple[int | None, ...]] = {
@@ -200,7 +200,7 @@ def _check_parts(detector: Detector) -> None:
     tokens, whole = network.outputs["features"][1], spec.whole_token or 0
     if not 0 <= whole < (tokens or whole + 1):
         raise BundleError(
-            f"{network.name}: features have {tokens} tokens and detector.json says that token "
+            f"{network.name}: features have {tokens} tokens, but in detector.json token "
             f"{whole} describes the image; expected 0 to {(tokens or 1) - 1}: copy both again"
         )
     _check_words("the vocabulary", len(detector.vocabulary), words, network.name)
@@ -209,7 +209,7 @@ def _check_parts(detector: Detector) -> None:
 
 
 def _check_outputs(spec: DetectorSpec, outputs: dict[str, FloatArray], name: str) -> None:
-    """What a network gives may have other lengths than it says."""
+    """Check the shapes that a network returns; they may differ from those it declares."""
     grid, words = spec.grid, spec.words
     expected = {
         "region_logits": (1, grid.rows, grid.columns, words),
@@ -220,13 +220,13 @@ def _check_outputs(spec: DetectorSpec, outputs: dict[str, FloatArray], name: str
     for key, shape in expected.items():
         if key in outputs and outputs[key].shape != shape:
             raise BundleError(
-                f"{name}: {key} has shape {outputs[key].shape}, detector.json says {shape}; copy "
+                f"{name}: {key} has shape {outputs[key].shape}, detector.json has {shape}; copy "
                 "both again"
             )
     features, whole = outputs["features"].shape, spec.whole_token or 0
     if len(features) != 3 or features[0] != 1 or not 0 <= whole < features[1]:
         raise BundleError(
-            f"{name}: features have shape {features}, detector.json says that token {whole} "
+            f"{name}: features have shape {features}, but in detector.json token {whole} "
             "describes the image; copy both again"
         )
 
@@ -246,14 +246,14 @@ def _check_shape(
         agrees = all(a == b or a is None or b is None for a, b in pairs)
     if not agrees:
         raise BundleError(
-            f"{network.name}: {name} is {found or 'absent'}, detector.json says {expected} "
-            "(None: any); the network and detector.json are not of one detector: export it again"
+            f"{network.name}: {name} is {found or 'absent'}, detector.json has {expected} "
+            "(None: any); the network and detector.json are of different detectors: export it again"
         )
 
 
 def _check_words(what: str, found: int, expected: int, where: str) -> None:
     if found != expected:
         raise BundleError(
-            f"{where}: {what} beside it has {found} words, detector.json says {expected}; "
-            "they are not of one detector: copy the directory again"
+            f"{where}: {what} beside it has {found} words, detector.json has {expected}; "
+            "they are of different detectors: copy the directory again"
         )

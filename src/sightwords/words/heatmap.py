@@ -1,6 +1,6 @@
-"""Figure 2: the response map of a word, drawn over the photograph.
+"""Figure 2: the response map of a word, drawn over the photo.
 
-Input: the photograph, one word's map `(rows, columns)` and its cells' corners: the map of
+Input: the photo, one word's map `(rows, columns)` and its cells' corners: the map of
 `words.maps`, or the regions themselves. Output: a picture with the word, its numbers and a scale
 below.
 
@@ -32,10 +32,10 @@ LIGHT_YELLOW = (0.95, -0.04, 0.16)
 """Ends of the scale in OKLab: lightness, green to red, blue to yellow."""
 
 LONGER_SIDE_PX = 640
-"""Of the photograph in a picture."""
+"""Longer side of the photo in a picture."""
 
 STRENGTH = 0.6
-"""Share of the colours in the picture; the rest is the photograph in grey."""
+"""Share of the colours in the picture; the rest is the photo in grey."""
 
 _LMS_OF_LAB = np.array(
     [
@@ -70,7 +70,7 @@ def colour_scale(steps: int = 256) -> Bytes:
 
 
 def spread(region_map: FloatArray, corners: FloatArray, size: tuple[int, int]) -> FloatArray:
-    """One word's map (rows, columns) -> (height, width) over a photograph of `size` (w, h).
+    """One word's map (rows, columns) -> (height, width) over a photo of `size` (w, h).
 
     >>> halves = np.array([[[0, 0, 0.5, 1], [0.5, 0, 1, 1]]], dtype=np.float32)
     >>> spread(np.array([[0.0, 1.0]], dtype=np.float32), halves, (4, 1)).round(2)
@@ -93,10 +93,10 @@ def draw_heatmap(
     box: Box | None = None,
     longer_side_px: int = LONGER_SIDE_PX,
 ) -> Image.Image:
-    """Draw one word: its map over the grey photograph, its box, its label and the scale.
+    """Draw one word: its map over the grey photo, its box, its label and the scale.
 
-    The scale runs from 0 to the map's own peak, which is called by `peak`, the probability of the
-    word's best region, or by the map's largest value.
+    The scale runs from 0 to the map's own peak, which is labelled with `peak`, the probability of
+    the word's best region, or with the map's largest value.
     """
     if word_map.shape != corners.shape[:2]:
         raise InputError(
@@ -138,7 +138,7 @@ def word_heatmap(
 
 
 def best_region(regions: RegionScores, index: int) -> float:
-    """The largest probability of the word with this index in any region of the photograph."""
+    """The largest probability of the word with this index in any region of the photo."""
     if regions.corners is None:
         raise InputError("these region scores have no corners; take them from a Detector")
     return float(regions.region_probs[..., index][region_is_inside(regions.corners)].max())
@@ -174,9 +174,9 @@ def _draw_box(picture: Image.Image, box: Box) -> None:
     left, top = box.x0 * width, box.y0 * height
     right, bottom = max(left, box.x1 * width - 1), max(top, box.y1 * height - 1)
     draw = ImageDraw.Draw(picture)
-    # White inside black: seen on every ground.
+    # White inside black: visible on every background.
     draw.rectangle((left, top, right, bottom), outline="black", width=4)
-    if min(right - left, bottom - top) >= 2:  # a photograph may be a pixel high
+    if min(right - left, bottom - top) >= 2:  # a photo may be one pixel high
         draw.rectangle((left + 1, top + 1, right - 1, bottom - 1), outline="white", width=2)
 
 
@@ -185,7 +185,7 @@ def _with_footer(picture: Image.Image, label: str, peak: float) -> Image.Image:
     font, small = ImageFont.load_default(18), ImageFont.load_default(13)
     highest = f"{peak:.2g} in its best region"
     bar = max(80, picture.width // 3)
-    # A photograph held upright is narrower than what is written below it.
+    # An upright photo may be narrower than the text below it.
     texts = (8 + font.getlength(label) + 8, 30 + bar + small.getlength(highest) + 8)
     width = max(picture.width, 240, *map(math.ceil, texts))
     page = Image.new("RGB", (width, picture.height + 62), "white")

@@ -1,19 +1,19 @@
-"""Where in the photograph a word is: one map a word, finer than its regions (Figure 2).
+"""Where in the photo a word is: one map per word, finer than its regions (Figure 2).
 
 RegionScores -> maps (rows, columns, n) of n words, and the cells' corners
 
-Deviation: the paper draws the regions' probabilities themselves, windows of a third of the image
-that overlap. A network that also gives `Patches` says more, in four steps that know no boxes:
+Deviation: the paper draws the probabilities of its regions, overlapping windows of a third of the
+image. A network that also returns `Patches` gives finer maps, in four steps that need no boxes:
 
 1. the word's probability in each patch (fc8 is linear, a region the mean of its patches);
-2. a word whose map has more than its share of the last layer's attention names a thing: it is
-   multiplied by the square root of that attention, which follows outlines. Words for what lies
-   around (`sky`, `grass`, `street`) have less than their share, and are left as they are;
+2. a word whose map has more than its share of the last layer's attention names an object: the map
+   is multiplied by the square root of that attention, which follows outlines. Words for the
+   background (`sky`, `grass`, `street`) have less than their share and are left unchanged;
 3. the binomial 1 4 6 4 1 along rows and columns smooths away single patches;
-4. beyond the image's edge there is nothing, so that a cell there weighs as zero.
+4. cells beyond the image's edge count as zero.
 
-Probabilities are not touched: they stay those of Eq. 1 and Eq. 2. Without patches the map is that
-of the regions.
+Probabilities do not change: they stay those of Eq. 1 and Eq. 2. Without patches, the map is that of
+the regions.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from sightwords.words.noisy_or import sigmoid
 BINOMIAL = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)
 
 PATCH_FRACTION = 0.2
-"""Boxes run around what reaches this share of the peak; `docs/words.md` says how it was chosen."""
+"""A box contains what reaches this share of the peak; `docs/words.md` shows how it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordMaps:
-    """Maps of some words, with all that is read off them."""
+    """Maps of some words, with their peaks and boxes."""
 
     maps: FloatArray
-    """(rows, columns, n): how much speaks for each word there, in units of its own map alone."""
+    """(rows, columns, n): the evidence for each word there; comparable within one map only."""
     corners: FloatArray
     """(rows, columns, 4): x0, y0, x1, y1 of each cell in fractions of the upright image."""
     fraction: float = HALF
@@ -50,12 +50,12 @@ class WordMaps:
         return peak_points(self.maps, self.corners)
 
     def boxes(self) -> list[Box]:
-        """One box a word, around its peak."""
+        """One box per word, around its peak."""
         return word_boxes(self.maps, self.corners, fraction=self.fraction)
 
 
 def word_maps(regions: RegionScores, chosen: Sequence[int]) -> WordMaps:
-    """Maps of the words with these places in the vocabulary, in that order."""
+    """Maps of the words with these indices in the vocabulary, in that order."""
     if regions.corners is None:
         raise InputError("these region scores have no corners; take them from a Detector")
     if regions.patches is None:
@@ -65,7 +65,7 @@ def word_maps(regions: RegionScores, chosen: Sequence[int]) -> WordMaps:
 
 
 def patch_maps(patches: Patches, chosen: Sequence[int]) -> FloatArray:
-    """(rows, columns, n), as the module says.
+    """(rows, columns, n): steps 1 to 4 of the module's docstring.
 
     >>> logits, attention = np.full((5, 5, 1), -50.0), np.full((5, 5), 0.04)
     >>> logits[2, 2] = 50  # one sure patch: the binomial's weights, in 256ths
@@ -97,7 +97,7 @@ def _has_its_share(probs: FloatArray, attention: FloatArray) -> BoolArray:
 
 
 def _smoothing(count: int) -> FloatArray:
-    """(count, count): one row a cell, with the weights of its neighbours."""
+    """(count, count): one row per cell, with the weights of its neighbours."""
     reach = len(BINOMIAL) // 2
     matrix = sum(w * np.eye(count, k=k - reach) for k, w in enumerate(BINOMIAL))
     return np.asarray(matrix, dtype=np.float32)

@@ -1,7 +1,7 @@
-"""A detector whose regions are object proposals (section 6.3): photograph + boxes -> words.
+"""A detector whose regions are object proposals (section 6.3): photo + boxes -> words.
 
     detector = ProposalDetector.over("my-boxes", "edge_boxes")
-    regions = detector(decode("dog.jpg"))   # RegionScores: (R, 1, V), a row a box
+    regions = detector(decode("dog.jpg"))   # RegionScores: (R, 1, V), one row per box
 
 The directory is that of any detector; its network has a second input, `boxes` (B, R, 4) in
 fractions of the canvas. Everything after the regions, noisy-OR and calibration, is the grid
@@ -25,7 +25,7 @@ from sightwords.words.noisy_or import sigmoid
 from sightwords.words.proposals import Method, propose, with_whole_image
 
 Source = Method | Mapping[str, Sequence[Box]]
-"""A search of OpenCV's, or the boxes of each image by its name (`read_proposals`)."""
+"""A search method of OpenCV, or the boxes of each image by its name (`read_proposals`)."""
 
 
 class ProposalDetector(Detector):
@@ -71,11 +71,11 @@ class ProposalDetector(Detector):
         if isinstance(self.source, str):
             return propose(image, method=self.source, limit=self.spec.grid.rows - 1)
         if name not in self.source:
-            raise InputError(f"{name or 'an image without a name'}: no proposals; search them too")
+            raise InputError(f"{name or 'an image without a name'}: has no proposals")
         return self.source[name]
 
     def _shares(self, image: Image.Image) -> FloatArray:
-        """Width, height, width, height of the photograph over those of the canvas."""
+        """Width, height, width, height of the photo over those of the canvas."""
         side = self.spec.input.size_px
         padded = self.spec.input.resize == "paper"
         width, height = fit_size(*image.size, side) if padded else (side, side)

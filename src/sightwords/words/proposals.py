@@ -1,12 +1,12 @@
 """The early system's regions (section 6.3): object proposals instead of dense scanning.
 
-Input: a proposal file, or a photograph and a method of OpenCV's. Output: boxes in fractions of the
+Input: a proposal file, or a photo and a method of OpenCV. Output: boxes in fractions of the
 upright image, best first, for a network that pools features in each of them; the noisy-OR of
 Eq. 1 then runs over the boxes (`noisy_or(..., axis=-2)`) as it does over the grid.
 
 OpenCV is the optional extra `proposals` (opencv-contrib-python-headless: it has both methods in its
-wheel, and no windows). Its edge boxes want a structured forest, which the wheel does not hold;
-image gradients stand in for it here.
+wheel, and no GUI). Its edge boxes need a structured forest, which the wheel does not contain; image
+gradients replace it here.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sightwords.types import Box, FloatArray
 Method = Literal["selective_search", "edge_boxes"]
 
 WORK_SIDE_PX = 300
-"""Proposals are searched on a photograph of this longer side: both methods slow down with size."""
+"""Photos are reduced to this longer side before the search: both methods slow down with size."""
 SMALLEST = 0.05
-"""Boxes narrower or lower than this share of the photograph are left out."""
+"""Boxes narrower or lower than this share of the photo are left out."""
 
 
 def read_proposals(
@@ -43,7 +43,7 @@ def read_proposals(
 ) -> Mapping[str, tuple[Box, ...]]:
     """Read JSON lines `{"id": "9", "boxes": [[x0, y0, x1, y1], ...]}`, fractions, best first.
 
-    Gzipped or not, which the content tells.
+    The content tells whether the file is gzipped.
     """
     found: dict[str, tuple[Box, ...]] = {}
     try:

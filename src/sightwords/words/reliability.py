@@ -1,4 +1,4 @@
-"""Does a calibration keep its promise? New images' scores and labels -> measured precision.
+"""Does a calibration hold? Scores and labels of new images -> measured precision.
 
 For a precision p, all pairs of image and word at or above the word's threshold for p are pooled,
 and the share of them that is right is compared with p. Left out: closed-class words, which nearly
@@ -23,7 +23,7 @@ PROMISES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """What a promised precision came true as."""
+    """A promised precision, and what was measured."""
 
     promised: float
     measured: float

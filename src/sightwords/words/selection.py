@@ -35,7 +35,7 @@ class WordSelector:
         places = [i for i, w in enumerate(vocabulary) if w in self.known and w not in closed]
         ranked = sorted(places, key=lambda i: (-scores.image_probs[i], vocabulary[i]))
         likely = [i for i in ranked if scores.image_probs[i] >= self.minimum_prob]
-        # A precision takes longer to compute than a comparison: only these few get one.
+        # Computing precisions takes time: only these few words get one.
         few = likely if len(likely) >= self.minimum_words else ranked[: self.minimum_words]
         found = self.detector.describe(scores, regions, few).words
         chosen = precise_words(found, self.minimum_precision, at_least=self.minimum_words)
