@@ -93,7 +93,15 @@ def to_int8(source: Path, target: Path, samples: list[FloatArray]) -> None:
     with tempfile.TemporaryDirectory() as folder, _quiet():
         prepared, small = Path(folder) / NETWORK_NAME, Path(folder) / "int8.onnx"
         # Fuses and folds first; without it int8 can be slower than float32.
-        shapes.quant_pre_process(os.fspath(source), os.fspath(prepared))
+        try:
+            shapes.quant_pre_process(os.fspath(source), os.fspath(prepared))
+        except (IndexError, ValueError, AssertionError, AttributeError) as error:
+            # The symbolic shapes of some versions of ONNX Runtime (1.30) fail on a ViT of some
+            # versions of torch (2.11); the plain ones will do.
+            log.info("symbolic shapes failed (%r); plain ones are used", error)
+            shapes.quant_pre_process(
+                os.fspath(source), os.fspath(prepared), skip_symbolic_shape=True
+            )
         if samples:
             tools.quantize_static(prepared, small, _Samples(samples), per_channel=True)
         else:
