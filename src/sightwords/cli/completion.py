@@ -63,7 +63,7 @@ def commands_below(
     options = {
         **first.options,
         "--version": "show the version",
-        "--verbose": "say what is going on",
+        "--verbose": "print log messages on stderr",
     }
     yield replace(first, options=options)
     yield from others

@@ -51,7 +51,7 @@ class ReadSettings:
     id_column: str = ""
     """Id column of a manifest."""
     encoding: str = "utf-8"
-    """Of text files."""
+    """Encoding of text files."""
     strict: bool = False
     """Whether the first problem is an error."""
     problems: str = ""

@@ -27,9 +27,9 @@ class SentenceSettings:
     """What the sentences look like."""
 
     min_length: int = 1
-    """In words."""
+    """Words in the shortest sentence."""
     max_length: int = 18
-    """In words."""
+    """Words in the longest sentence."""
     repeats: bool = True
     """Whether a word may appear twice; words such as 'a' always may."""
 

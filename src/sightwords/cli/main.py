@@ -56,14 +56,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sightwords",
         description="Captions you can check: every word has a probability, a precision and a "
-        "place in the image.",
-        epilog="example: sightwords data inspect my-photos.csv\n"
-        "example: sightwords evaluate captions results.json --references captions_val2017.json",
+        "location in the photo.",
+        epilog="example: sightwords caption --samples\n"
+        "example: sightwords batch holiday --out captions.jsonl --resume\n"
+        "example: sightwords train all photos.csv --set data.base=default --out my-captioner",
         formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sightwords {__version__}")
     parser.add_argument(
-        "--verbose", action="store_true", help="say on stderr what is going on (before the verb)"
+        "--verbose", action="store_true", help="print log messages on stderr (before the verb)"
     )
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:

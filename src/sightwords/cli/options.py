@@ -6,8 +6,12 @@ Settings that few people change have no option of their own: `--set KEY=VALUE` c
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
-from collections.abc import Sequence
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from sightwords.config.changes import keys_of, read_changes
@@ -20,7 +24,28 @@ T = TypeVar("T")
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Folds descriptions; keeps each line that starts with `example:` to itself."""
+    """Folds descriptions, keeps each line that starts with `example:`, and lists settings."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **options)
+        self._settings: list[tuple[type[Any], str, Sequence[str]]] = []
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an option; the settings of `--set` follow in a section of their own."""
+        super().add_argument(action)
+        self._settings += getattr(action, "documented", [])
+
+    def add_text(self, text: str | None) -> None:
+        """Add a description, or the examples: settings come before these."""
+        if text is not None and text.startswith("example:") and self._settings:
+            self.start_section("settings (--set KEY=VALUE)")
+            for kind, prefix, names in self._settings:
+                for name, shown, meaning in described(kind, prefix):
+                    if name in names:
+                        super().add_argument(_Setting(name, f"{meaning} (default: {shown})"))
+            self.end_section()
+            self._settings = []
+        super().add_text(text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         parts: list[str] = []
@@ -34,6 +59,50 @@ class HelpFormatter(argparse.HelpFormatter):
                 prose = []
             parts.append(indent + line)
         return "\n".join(parts[:-1])
+
+
+class _Setting(argparse.Action):
+    """A row of the list of settings; never parsed."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__([], name, metavar=name, help=text.replace("%", "%%"))
+
+    def __call__(self, *_: object) -> None:
+        """Do nothing."""
+
+
+def described(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Name, default and docstring of each setting of a dataclass.
+
+    >>> list(described(PhotoSettings))[0]
+    ('threads', '0', 'CPU threads; 0: all')
+    """
+    meanings: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(one):
+            meanings |= _docstrings(one)
+    default = kind()
+    for field in dataclasses.fields(kind):
+        meaning = meanings.get(field.name, field.name.replace("_", " "))
+        if meaning[1:2].islower() or meaning.startswith("A "):
+            meaning = meaning[0].lower() + meaning[1:]
+        shown = _shown(getattr(default, field.name))
+        yield prefix + field.name, shown, meaning.rstrip(".").replace("`", "")
+
+
+def _docstrings(kind: type[Any]) -> dict[str, str]:
+    """The text below each field; nothing where the source code is not installed."""
+    try:
+        [node] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(node, ast.ClassDef)
+    found = {}
+    for field, below in itertools.pairwise(node.body):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if named and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            found[ast.unparse(field).partition(":")[0]] = " ".join(str(below.value.value).split())
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,23 +128,27 @@ class PhotoSettings:
 
 def add_set(
     parser: argparse.ArgumentParser,
-    kind: type[Any] | None = None,
+    kind: type[Any],
     *,
-    settings: Sequence[str] = (),
-    example: str = "",
+    prefix: str = "",
+    names: Sequence[str] | None = None,
+    more: Sequence[str] = (),
 ) -> None:
-    """Register `--set` for the fields of a dataclass, or for settings of these names."""
-    if kind is not None:
-        settings = [name for name, _ in keys_of(kind)]
-        default = kind()
-        listed = ", ".join(f"{name} ({_shown(getattr(default, name))})" for name in settings)
-        text = f"change a setting; repeatable. Settings and their defaults: {listed}"
-    else:
-        text = f"change a setting, such as {example}; repeatable"
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help=text.replace("%", "%%")
+    """Register `--set` for the fields of a dataclass.
+
+    Of these, `--help` lists `names` (all unless given); `more` settings can be changed, too.
+    """
+    listed = [name for name, _ in keys_of(kind, prefix)] if names is None else names
+    action = parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting; repeatable"
+        + (" (--print-config prints all settings)" if more else ""),
     )
-    parser.set_defaults(settings=tuple(settings))
+    action.documented = [(kind, prefix, listed)]  # type: ignore[attr-defined]
+    parser.set_defaults(settings=(*listed, *more))
 
 
 def read_set(kind: type[T], args: argparse.Namespace) -> T:
@@ -180,7 +253,7 @@ def share(text: str) -> float:
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "all"
+        return ",".join(map(str, value)) or "none"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

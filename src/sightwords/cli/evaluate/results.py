@@ -40,7 +40,7 @@ class ScoreSettings(RowSettings):
     references_per_image: int = 0
     """Compare with this many randomly drawn references of each image (the paper: 4); 0: all."""
     seed: int = 0
-    """Of random draws."""
+    """Seed of random draws."""
 
     def __post_init__(self) -> None:
         for name in ("references_per_image", "seed"):

@@ -30,15 +30,18 @@ class StudySettings:
     pairs: str = "1000"
     """Images to draw, one pair each; or `all`."""
     judges_per_pair: int = 5
+    """Judges that see each pair."""
     pairs_per_judge: int = 20
+    """Pairs that each judge sees."""
     checks: int = 4
     """Check cases per judge, beside the pairs."""
     seed: int = 0
-    """Of every draw."""
+    """Seed of every random draw."""
     name: str = ""
     """The system's name; empty: the file's."""
     origin: Literal["human", "simulated", "model"] = "human"
-    """Whose votes this study will hold; only people's fill human columns."""
+    """Whose votes this study will hold: human, simulated or model; only people's votes fill human
+    columns."""
     bundle: str = ""
     """A bundle whose DMSM chooses the wrong captions of check cases; empty: the shipped one, or
     TF-IDF of the captions if it has no DMSM."""

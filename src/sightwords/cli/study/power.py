@@ -16,7 +16,7 @@ class PowerSettings:
     """What is expected of the judges."""
 
     shares: tuple[str, ...] = ("7.8", "26.2", "66.0")
-    """Expected better, same, worse in % of pairs (default: the paper's best system)."""
+    """Expected better, same, worse in % of pairs; those of the paper's best system unless given."""
     kappa: float = 0.4
     """Expected Fleiss' kappa of the judges."""
     head_to_head: bool = False
@@ -27,6 +27,7 @@ class PowerSettings:
     power: float = 0.8
     """Chance of finding D."""
     pairs_per_judge: int = 20
+    """Pairs that each judge sees."""
 
     def __post_init__(self) -> None:
         check(self, "pairs_per_judge", self.pairs_per_judge >= 1, "at least 1")

@@ -26,7 +26,7 @@ class CountSettings:
     metrics: tuple[str, ...] = ("cider",)
     """Compared with people: bleu_1 to bleu_4, meteor, rouge_l, cider."""
     seed: int = 0
-    """Of the resampling."""
+    """Seed of the resampling."""
 
     def __post_init__(self) -> None:
         for name in ("votes", "seed"):

@@ -21,7 +21,7 @@ class CalibrationSettings:
     """What few calibrations change."""
 
     method: Literal["shrunk", "paper"] = "shrunk"
-    """How curves are fitted."""
+    """How curves are fitted: shrunk or paper."""
     proposals: str = ""
     """Boxes of every image, for a detector that was trained on boxes."""
     threads: int = 0

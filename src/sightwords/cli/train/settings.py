@@ -65,17 +65,15 @@ def add_settings(parser: argparse.ArgumentParser, verb: str) -> None:
         "--preset", choices=sorted(PRESETS),
         help="the settings to start from (default: the preset that FILE names, or default)",
     )  # fmt: skip
-    add_set(parser, settings=_settable(verb), example="run.device=cuda")
+    settable = [name for name, _ in (*keys_of(Config), *keys_of(RunConfig, "run."))]
+    used = [name for name in settable if _uses(verb, name)]
+    run = [name for name in used if name.startswith("run.")]
+    add_set(parser, RunConfig, prefix="run.", names=run, more=[n for n in used if n not in run])
     parser.add_argument(
         "--print-config", action=_PrintConfig,
         help="print the settings in force as a TOML file, and stop",
     )  # fmt: skip
     parser.set_defaults(verb=verb)
-
-
-def _settable(verb: str) -> tuple[str, ...]:
-    names = [name for name, _ in (*keys_of(Config), *keys_of(RunConfig, "run."))]
-    return tuple(name for name in names if _uses(verb, name))
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
