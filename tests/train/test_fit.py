@@ -68,11 +68,10 @@ def _state(network: Any) -> list[float]:
 
 
 def test_reports_have_the_mean_loss_and_the_next_rate() -> None:
-    losses, reports = [], []
+    found: list[StepReport] = []
     one_by_one = Line()
     losses = [float(one_by_one.advance()) for _ in range(12)]
-    Line().run(progress=reports.append, report_every=5)
-    found: list[StepReport] = reports
+    Line().run(progress=found.append, report_every=5)
     assert [report.step for report in found] == [5, 10, 12]
     assert [report.epoch for report in found] == [2, 3, 3]
     means = [sum(part) / len(part) for part in (losses[:5], losses[5:10], losses[10:])]

@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
     need_torch()
     is_first = os.environ.get("RANK", "0") == "0"
     talk = Talk() if is_first else None
-    train = _train_boxes if settings.run.proposals else _train_grid
-    network, vocabulary, export = train(args, settings, sources, talk)
+    network, vocabulary, export = _train(args, settings, sources, talk)
     if talk is None or export is None:
         return 0
     talk.end()
@@ -104,12 +103,13 @@ def _check(args: argparse.Namespace, settings: Settings) -> None:
         )
 
 
-def _train_grid(
+def _train(
     args: argparse.Namespace, settings: Settings, sources: list[str], talk: Talk | None
 ) -> tuple[WordNetwork, Vocabulary, Export | None]:
     from sightwords.train.words.run import train_detector
+    from sightwords.words.proposals import read_proposals
 
-    run = settings.run
+    run, limit = settings.run, settings.config.words.proposals
     return train_detector(
         sources,
         settings.config,
@@ -122,31 +122,8 @@ def _train_grid(
         hold_out=args.hold_out,
         stream=run.stream,
         keep=run.keep_decoded or None,
+        proposals=read_proposals(run.proposals, limit=limit) if run.proposals else None,
         compile_network=run.compile,
-        table_progress=talk.images if talk else None,
-        progress=step_progress(talk, run.tensorboard) if talk else None,
-    )
-
-
-def _train_boxes(
-    args: argparse.Namespace, settings: Settings, sources: list[str], talk: Talk | None
-) -> tuple[WordNetwork, Vocabulary, Export | None]:
-    """The early system of section 6.3: words in boxes."""
-    from sightwords.train.words.boxes.run import train_box_detector
-    from sightwords.words.proposals import read_proposals
-
-    run = settings.run
-    return train_box_detector(
-        sources,
-        read_proposals(run.proposals, limit=settings.config.words.proposals),
-        settings.config,
-        args.out,
-        weights=_weights(settings),
-        vocabulary=_vocabulary(args),
-        device=device_of(settings),
-        cache=run.work or None,
-        workers=run.workers or None,
-        hold_out=args.hold_out,
         table_progress=talk.images if talk else None,
         progress=step_progress(talk, run.tensorboard) if talk else None,
     )
@@ -184,7 +161,7 @@ def _validated(
     table = _validation_table(args, settings, network, talk)
     if settings.run.proposals:
         from sightwords.train.words.boxes.network import BoxNetwork
-        from sightwords.train.words.boxes.run import validate_boxes
+        from sightwords.train.words.boxes.training import validate_boxes
         from sightwords.words.proposals import read_proposals
 
         assert isinstance(network, BoxNetwork)

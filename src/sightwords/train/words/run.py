@@ -30,6 +30,14 @@ from sightwords.train.fit import Progress
 from sightwords.train.processes import first_then_others, is_first, process_group
 from sightwords.train.weights import read_weights, save_weights, weights_sum
 from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS, build_backbone
+from sightwords.train.words.boxes.export import export_boxes
+from sightwords.train.words.boxes.network import BoxNetwork
+from sightwords.train.words.boxes.training import (
+    Proposals,
+    boxes_of,
+    new_box_network,
+    train_boxes,
+)
 from sightwords.train.words.export import Export, export_detector
 from sightwords.train.words.labels import CAPTIONS, caption_targets, unknown_where_few
 from sightwords.train.words.network import WordNetwork
@@ -57,6 +65,7 @@ def train_detector(
     hold_out: int = 0,
     stream: bool = False,
     keep: str | os.PathLike[str] | None = None,
+    proposals: Proposals | None = None,
     compile_network: bool = False,
     table_progress: TableProgress | None = None,
     progress: Progress | None = None,
@@ -66,7 +75,9 @@ def train_detector(
     Decoded images and checkpoints are kept in `cache` (default: `out`/training); the same call
     resumes a killed run. With `stream` the sources are shards, and decoded images are kept only in
     `keep`, a folder on a local disk, if it is given. `hold_out` images, chosen by their ids, are
-    left for calibration. Under torchrun only the first process writes, and returns an `Export`.
+    left for calibration. With `proposals`, boxes for the id of every image, the detector looks for
+    words in boxes instead of a grid (section 6.3). Under torchrun only the first process writes,
+    and returns an `Export`.
     """
     work = Path(cache) if cache is not None else Path(out) / "training"
     words = config.vocabulary.size if vocabulary is None else len(vocabulary)
@@ -74,7 +85,8 @@ def train_detector(
     _check_teachers(config.words)
     with process_group(device) as mine:
         # Built before the images are read, so that wrong settings are found at once.
-        spec = new_network(config.words, words, weights=weights, size_px=size_px).backbone.input
+        build = new_network if proposals is None else new_box_network
+        spec = build(config.words, words, weights=weights, size_px=size_px).backbone.input
         images: ImageTable | ShardLoader
         if stream:
             index = first_then_others(
@@ -111,12 +123,15 @@ def train_detector(
             device=mine,
             folder=work,
             captions_per_image=config.vocabulary.captions_per_image,
+            proposals=proposals,
             compile_network=compile_network,
             progress=progress,
         )
         if not is_first():
             return network, vocabulary, None
         save_weights(network, Path(out) / WEIGHTS_NAME)
+        if isinstance(network, BoxNetwork):
+            return network, vocabulary, export_boxes(network, vocabulary, config, out)
         return network, vocabulary, export_detector(network, vocabulary, config, out)
 
 
@@ -160,6 +175,7 @@ def fit_detector(
     device: str = "cpu",
     folder: str | os.PathLike[str] | None = None,
     captions_per_image: int = CAPTIONS,
+    proposals: Proposals | None = None,
     compile_network: bool = False,
     teachers: Sequence[WordNetwork] = (),
     progress: Progress | None = None,
@@ -170,7 +186,6 @@ def fit_detector(
     the targets, and all of what no caption of an image with few captions names.
     """
     _check_teachers(config, teachers)
-    network = new_network(config, len(vocabulary), weights=weights, size_px=size_px)
     targets = None
     if isinstance(table, ImageTable):
         targets = caption_targets(
@@ -181,8 +196,21 @@ def fit_detector(
         )
         if teachers:
             targets = unknown_where_few(targets, table.captions)
+    if proposals is not None:
+        if not isinstance(table, ImageTable) or targets is None:
+            raise ConfigError("proposals need decoded images on disk; leave out stream")
+        return train_boxes(
+            new_box_network(config, len(vocabulary), weights=weights, size_px=size_px),
+            table,
+            boxes_of(proposals, table.ids, limit=config.proposals),
+            targets,
+            config,
+            device=device,
+            folder=folder,
+            progress=progress,
+        )
     return train_words(
-        network,
+        new_network(config, len(vocabulary), weights=weights, size_px=size_px),
         table,
         targets,
         config,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sightwords.config import WordsConfig
 from sightwords.errors import ConfigError, InputError
+from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.data.augment import is_random, network_input
 from sightwords.train.data.image_table import ImageTable
 from sightwords.train.fit import Progress, identity, precision
@@ -25,8 +26,12 @@ from sightwords.train.words.backbones import build_backbone
 from sightwords.train.words.boxes.network import BoxNetwork
 from sightwords.train.words.noisy_or import image_prob, noisy_or_loss
 from sightwords.train.words.training import WordsFit
+from sightwords.train.words.validation import judge
 from sightwords.types import Box, FloatArray
 from sightwords.words.proposals import with_whole_image
+
+Proposals = Mapping[str, Sequence[Box]]
+"""Boxes by image id, best first."""
 
 
 def new_box_network(
@@ -60,9 +65,7 @@ def new_box_network(
     return network
 
 
-def boxes_of(
-    proposals: Mapping[str, Sequence[Box]], ids: Sequence[str], *, limit: int
-) -> FloatArray:
+def boxes_of(proposals: Proposals, ids: Sequence[str], *, limit: int) -> FloatArray:
     """(N, 1 + limit, 4): the whole image, then the best boxes; zeros where there are fewer.
 
     >>> boxes_of({"9": [Box(0, 0, 0.5, 1)]}, ["9"], limit=2)[0].tolist()
@@ -160,3 +163,19 @@ def score_boxes(
             output = network(images, chosen)
         scores.append(image_prob(output.bag_logits).cpu().numpy())
     return np.concatenate(scores)
+
+
+def validate_boxes(
+    network: BoxNetwork,
+    table: ImageTable,
+    proposals: Proposals,
+    vocabulary: Vocabulary,
+    *,
+    limit: int,
+    device: str = "cpu",
+) -> tuple[float, float]:
+    """AP and PHR of all words; images with a single caption are left out."""
+    table = table.select([row for row, said in enumerate(table.captions) if len(said) > 1])
+    boxes = boxes_of(proposals, table.ids, limit=limit)
+    means = judge(score_boxes(network, table, boxes, device=device), table, vocabulary)[-1]
+    return means.ap, means.phr
