@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sightwords.corpus.ids import canonical_ids
 from sightwords.errors import ScoreError
+from sightwords.evaluate.results import read_text
 from sightwords.strict_json import loads, reason_of
 
 FORMS = 'COCO\'s instances JSON, or {"image id": ["dog", "car"]}, or lists of {"label": "dog"}'
@@ -20,12 +20,7 @@ def read_boxes(path: str | Path) -> dict[str, tuple[str, ...]]:
     COCO's instances file lists images, annotations and categories; images without annotations have
     no objects.
     """
-    where = str(path)
-    try:
-        raw = Path(path).read_bytes()
-        text = gzip.decompress(raw) if where.endswith(".gz") else raw
-    except (OSError, EOFError) as error:
-        raise ScoreError(f"{where}: cannot be read: {error}") from error
+    where, text = str(path), read_text(path)
     try:
         content = loads(text)
     except ValueError as error:
