@@ -86,7 +86,7 @@ def test_unfinished_pairs_wait(make: Make) -> None:
     assert (len(three.judged), three.unfinished_pairs) == (10, 0)
     assert three.shares is not None
     assert three.shares.better.mean == pytest.approx(0.4)
-    with pytest.raises(StudyError, match="--votes is 6"):
+    with pytest.raises(StudyError, match="votes is 6"):
         study_results(store, votes_per_pair=6)
 
 

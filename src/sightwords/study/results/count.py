@@ -56,7 +56,7 @@ def study_results(
     needed = votes_per_pair if votes_per_pair is not None else design.judges_per_pair
     if not 1 <= needed <= design.judges_per_pair:
         raise StudyError(
-            f"--votes is {needed}; this study has {design.judges_per_pair} judges per pair, so "
+            f"votes is {needed}; this study has {design.judges_per_pair} judges per pair, so "
             "expected 1 to that"
         )
     with store.read() as connection:
