@@ -1,14 +1,14 @@
-"""Photograph -> caption on one thread: sightwords beside BLIP-base and ViT-GPT2.
+"""Photo -> caption on one thread: sightwords beside BLIP-base and ViT-GPT2.
 
-    python benchmarks/caption.py                                   # the sample photographs
+    python benchmarks/caption.py                                   # the sample photos
     python benchmarks/caption.py holiday/*.jpg --bundle mine --rounds 5
     python benchmarks/caption.py --alone --plot docs/images/caption_seconds.png
 
 The peers have the layouts of their released models and random weights, which cost the same time:
 BLIP-base (ViT-B/16 at 384 px, decoder of 12 layers) and ViT-GPT2 (ViT-B/16 at 224 px, GPT-2 small
 with cross attention), through transformers, 12 tokens, greedily and by a beam of 5. Each runs alone
-in a process of its own, on one thread, one image at a time, from the file on disk; the first image
-is a warm-up and not counted. Seconds are the median over photographs of the median of the rounds;
+in its own process, on one thread, one image at a time, from the file on disk; the first image
+is a warm-up and not counted. Seconds are the median over photos of the median of the rounds;
 memory is the largest the process ever held. Needs the `train` extra for the peers.
 
 Cold start is a new process: `sightwords caption ONE.jpg`, imports and loading included.
@@ -56,7 +56,7 @@ def report(
     found: dict[str, dict[str, Any]], cold: list[float], args: argparse.Namespace, count: int
 ) -> None:
     print(f"machine: {machine()}, 1 thread; {count} photographs, {args.rounds} rounds\n")
-    print("| system | s an image | slowest | times sightwords | peak memory, MB | load, s |")
+    print("| system | s per photo | slowest | times sightwords | peak memory, MB | load, s |")
     print("|---|---|---|---|---|---|")
     own = found["sightwords"]
     for name, row in found.items():
@@ -67,7 +67,7 @@ def report(
             f"{row['load_s']:.2f} |"
         )
     stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in own["stages_ms"].items())
-    print(f"\nsightwords, ms a stage: {stages}")
+    print(f"\nsightwords, ms per stage: {stages}")
     print(f"cold start, s: median {np.median(cold):.2f}, of {len(cold)}: "
           f"{', '.join(f'{s:.2f}' for s in cold)}")  # fmt: skip
     if "blip" in found:
@@ -203,7 +203,7 @@ def plot(stages_ms: dict[str, float], path: Path) -> None:
     axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.margins(x=0.12)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("milliseconds an image, one thread (median)")
+    axes.set_xlabel("milliseconds per photo, one thread (median)")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 

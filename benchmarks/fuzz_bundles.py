@@ -117,12 +117,10 @@ def change_npz(data: bytes, rng: Rng) -> tuple[bytes, str]:
     with np.load(io.BytesIO(data)) as stored:
         arrays = {name: stored[name] for name in stored.files}
     name = _pick(rng, list(arrays))
-    array = arrays[name]
-    change = _pick(rng, (_retype, _reshape, _values, _values, _permute, _drop, _bomb, _header))
-    told = change(arrays, name, array, rng)
     out = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
         warnings.simplefilter("ignore")
+        told = _changed_array(arrays, name, rng)
         for member, value in arrays.items():
             raw = value if isinstance(value, bytes) else _npy(value)
             target.writestr(f"{member}.npy", raw, compresslevel=1)
@@ -195,78 +193,59 @@ def _shuffle(old: Any, rng: Rng) -> str:
     return str(how)
 
 
-def _retype(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    dtype = _pick(rng, DTYPES)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        arrays[name] = array.astype(dtype) if dtype != "O" else array[:1].astype(dtype)
-    return f"type {dtype}"
+def _changed_array(arrays: dict[str, Any], name: str, rng: Rng) -> str:
+    """Change one array, or add or drop one; what was done."""
+    array = arrays[name]
+    how = _pick(rng, ("type", "shape", "value", "value", "permuted", "members", "zeros", "header"))
+    if how == "type":
+        dtype = _pick(rng, DTYPES)
+        with np.errstate(all="ignore"):
+            arrays[name] = array.astype(dtype) if dtype != "O" else array[:1].astype(dtype)
+        return f"type {dtype}"
+    if how == "shape":
+        choices = (array[:-1], np.concatenate([array, array]), array[None], array[:0],
+                   array.reshape(-1)[0])  # fmt: skip
+        arrays[name] = choices[int(rng.integers(5))]
+        return f"shape {array.shape} -> {np.shape(arrays[name])}"
+    if how == "value":
+        arrays[name], told = _with_value(array, rng)
+        return told
+    if how == "permuted":
+        arrays[name] = rng.permutation(array.reshape(-1)).reshape(array.shape)
+    elif how == "members":
+        how = ("dropped", "one array more", "twice")[int(rng.integers(3))]
+        if how == "dropped":
+            del arrays[name]
+        elif how == "one array more":
+            arrays[_pick(rng, ("x", "bilinear_context", "../x", "TABLE"))] = array
+    elif how == "zeros":
+        arrays[name] = np.zeros(int(rng.choice([1 << 24, 1 << 26])), dtype=array.dtype)
+        return f"{arrays[name].nbytes >> 20} MB of zeros"
+    else:
+        shape = _pick(rng, ((1 << 40,), (1 << 62, 4), (-1,), (1 << 31, 1 << 31), (3, -7)))
+        out = io.BytesIO()
+        kind = np.lib.format.dtype_to_descr(array.dtype)
+        header = {"descr": kind, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(out, header)
+        arrays[name] = out.getvalue() + array.tobytes()
+        return f"header says {shape}"
+    return str(how)
 
 
-def _reshape(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    how = int(rng.integers(5))
-    choices = (
-        array[:-1],
-        np.concatenate([array, array]),
-        array[None],
-        array[:0],
-        array.reshape(-1)[0],
-    )
-    arrays[name] = choices[how]
-    return f"shape {array.shape} -> {np.shape(choices[how])}"
-
-
-def _values(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
+def _with_value(array: Any, rng: Rng) -> tuple[Any, str]:
+    """An odd number at one place or everywhere; as far as the type goes."""
     changed = array.copy()
-    flat = changed.reshape(-1)
-    value = _pick(rng, NUMBERS)
+    flat, value = changed.reshape(-1), _pick(rng, NUMBERS)
     at = int(rng.integers(len(flat))) if len(flat) else 0
-    everywhere = rng.random() < 0.3
+    place = slice(None) if rng.random() < 0.3 else at
     with np.errstate(all="ignore"):
         try:
-            flat[slice(None) if everywhere else at] = value
-        except (OverflowError, ValueError):  # as far as the type goes
+            flat[place] = value
+        except (OverflowError, ValueError):
             whole = np.issubdtype(array.dtype, np.integer)
             limits = np.iinfo(array.dtype) if whole else np.finfo(array.dtype)
-            flat[slice(None) if everywhere else at] = (
-                limits.max if rng.random() < 0.5 else limits.min
-            )
-    arrays[name] = changed
-    return f"{value!r:.20} at {'all' if everywhere else at}"
-
-
-def _permute(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    arrays[name] = rng.permutation(array.reshape(-1)).reshape(array.shape)
-    return "permuted"
-
-
-def _drop(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    how = int(rng.integers(3))
-    if how == 0:
-        del arrays[name]
-        return "dropped"
-    if how == 1:
-        arrays[_pick(rng, ("x", "bilinear_context", "../x", "TABLE"))] = array
-        return "one array more"
-    return "twice"
-
-
-def _bomb(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    arrays[name] = np.zeros(int(rng.choice([1 << 24, 1 << 26])), dtype=array.dtype)
-    return f"{arrays[name].nbytes >> 20} MB of zeros"
-
-
-def _header(arrays: dict[str, Any], name: str, array: Any, rng: Rng) -> str:
-    shape = _pick(rng, ((1 << 40,), (1 << 62, 4), (-1,), (1 << 31, 1 << 31), (3, -7)))
-    out = io.BytesIO()
-    header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": False,
-        "shape": shape,
-    }
-    np.lib.format.write_array_header_1_0(out, header)
-    arrays[name] = out.getvalue() + array.tobytes()
-    return f"header says {shape}"
+            flat[place] = limits.max if rng.random() < 0.5 else limits.min
+    return changed, f"{value!r:.20} at {'all' if place != at else at}"
 
 
 def _npy(array: Any) -> bytes:

@@ -99,7 +99,7 @@ class Episode:
             self._put(f"{photo:03d}.png")
 
     def kill_once(self) -> bool:
-        """Run it and kill it; whether it was killed."""
+        """Run the batch and kill it; whether it was still running."""
         run = subprocess.Popen(
             self.bench.command(self.source, self.to.out, *self._mode()),
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,

@@ -1,17 +1,17 @@
-r"""What captioning costs as the number of photographs grows: CPU and GPU seconds, bytes, memory.
+r"""What captioning costs as the number of photos grows: CPU and GPU seconds, bytes, memory.
 
     python benchmarks/scale.py cut 'coco-train-*.tar' --out cut       # shards of 1,000 images
     python benchmarks/scale.py grow cut --images 1000 3000 10000 --out growth.json
     python benchmarks/scale.py overhead cut --images 2000             # Ray beside the local engine
-    python benchmarks/scale.py rows captions.jsonl                    # bytes a row, as Parquet too
-    python benchmarks/scale.py keys --keys 10000000                   # are there doubles?
+    python benchmarks/scale.py rows captions.jsonl                    # bytes per row
+    python benchmarks/scale.py keys --keys 10000000                   # the check for doubles
     python benchmarks/scale.py plot growth.json --out docs/images/scale.png
     python benchmarks/scale.py gpu 'coco-train-*.tar' 'coco-val-*.tar' \
         --images 10000 50000 --device cuda --processes 16
 
 `grow` and `overhead` run `sightwords batch` from start to end and add up the CPU seconds (user and
-system) of all its processes, which other work on the machine changes less than the wall seconds
-noted beside them. Every few seconds they note what each process holds in memory. `gpu` decodes
+system) of all its processes; other work on the machine changes these less than the wall seconds,
+which are noted too. Every few seconds they note the memory of each process. `gpu` decodes
 shards into tables and times the detector over them: seconds of the network alone, and with the
 decoding beside it.
 """
@@ -59,7 +59,7 @@ class Process:
     cpu_seconds: float = 0.0
     bytes_read: int = 0
     rss_mb: list[tuple[float, int, float]] = field(default_factory=list)
-    """Seconds since the start, photographs done, megabytes."""
+    """Seconds since the start, photos done, megabytes."""
 
 
 @dataclass(slots=True)
@@ -142,9 +142,9 @@ def first(folder: Path, images: int) -> str:
 def tell(run: Run) -> None:
     print(
         f"{run.images} images, {run.engine}, {run.workers} cores: {run.cpu_seconds:.1f} CPU s, "
-        f"{run.cpu_seconds / run.images:.4f} an image; {run.wall_seconds:.1f} s, load before "
-        f"{run.load_before:.1f}; {run.input_bytes / run.images:.0f} bytes an image in, "
-        f"{run.output_bytes / run.images:.0f} bytes a row out",
+        f"{run.cpu_seconds / run.images:.4f} per image; {run.wall_seconds:.1f} s, load before "
+        f"{run.load_before:.1f}; {run.input_bytes / run.images:.0f} bytes per image in, "
+        f"{run.output_bytes / run.images:.0f} bytes per row out",
         flush=True,
     )
     for process in run.processes:
@@ -203,7 +203,7 @@ def plot(args: argparse.Namespace) -> None:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(args.out, dpi=110)
-    print(f"{1000 * slope:.2f} CPU ms a photograph, {start:.1f} CPU s to start; {args.out}")
+    print(f"{1000 * slope:.2f} CPU ms per photo, {start:.1f} CPU s to start; {args.out}")
 
 
 def gpu(args: argparse.Namespace) -> None:
@@ -298,7 +298,7 @@ def measured(source: str, out: Path, engine: str, workers: int, images: int) -> 
 
 
 def done(out: Path) -> int:
-    """Photographs that a running batch has finished, off its journal or its parts."""
+    """Photos that a running batch has finished, read off its journal or its parts."""
     journal = out.with_name(f"{out.name}.part")
     if journal.is_file():
         return journal.read_bytes().count(b"\n") - 1
