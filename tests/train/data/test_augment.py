@@ -1,4 +1,4 @@
-"""Network inputs: nothing random means nothing changed; what is random stays inside the image."""
+"""Network inputs are unchanged without random settings; random crops stay inside the image."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _whole(pixels: Any) -> Any:
     return torch.full((len(pixels), 2), pixels.shape[1], dtype=torch.int32)
 
 
-def test_nothing_random_gives_the_pixels_themselves() -> None:
+def test_pixels_are_unchanged_without_random_settings() -> None:
     pixels = _pixels()
     for config in (None, STILL):
         images = network_input(pixels, _whole(pixels), SPEC, config)
         assert torch.equal(images, pixels.permute(0, 3, 1, 2).float())
 
 
-def test_the_same_numbers_as_in_serving() -> None:
+def test_the_same_numbers_as_in_captioning() -> None:
     """Stored at the input's size, an image is what `InputSpec.prepare` makes of it."""
     pixels = _pixels(1)
     for normalization in (TORCHVISION, CAFFE):
@@ -67,7 +67,7 @@ def test_a_mirror_turns_the_image_round() -> None:
 
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (1.0, 0.5), (0.3, 1.0)])
 def test_crops_stay_inside_the_image(shares: tuple[float, float]) -> None:
-    """Corners of the content, sent through the map, lie on the content."""
+    """Corners of a crop lie on the content."""
     torch.manual_seed(0)
     config = replace(STILL, smallest_crop=0.3, flip=True)
     share = torch.tensor([shares] * 500)

@@ -1,4 +1,4 @@
-"""What training sees of a photograph does not depend on which decoder is installed."""
+"""Pixels for training do not depend on which decoder is installed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ XMP = (
     b'xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="8"/></rdf:RDF></x:xmpmeta>'
 )
 
-PHOTOGRAPHS = {
+IMAGES = {
     "as cameras write": _jpeg(_picture(97, 61)),
     "of the canvas' size": _jpeg(_picture(48, 48), quality=90),
     "progressive": _jpeg(_picture(97, 61), progressive=True, quality=60),
@@ -74,13 +74,11 @@ HARD = ("for print", "for print, by Photoshop", "turned", "mirrored", "turned by
 
 
 @pytest.mark.parametrize("mode", ["square", "paper"])
-@pytest.mark.parametrize("name", PHOTOGRAPHS)
-def test_pixels_and_errors_are_pillow_s(
+@pytest.mark.parametrize("name", IMAGES)
+def test_pixels_and_errors_equal_pillow_s(
     name: str, mode: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = Example(
-        name, ImageRef("shard.tar", "a.jpg", PHOTOGRAPHS[name]), ("a",), "train", "test"
-    )
+    example = Example(name, ImageRef("shard.tar", "a.jpg", IMAGES[name]), ("a",), "train", "test")
     found = canvas(example, side_px=48, mode=mode)
     monkeypatch.setattr(canvases, "_turbo", lambda: None)
     expected = canvas(example, side_px=48, mode=mode)
@@ -93,19 +91,19 @@ def test_pixels_and_errors_are_pillow_s(
     assert found[0].shape == (48, 48, 3)
 
 
-@pytest.mark.parametrize("name", PHOTOGRAPHS)
-def test_the_simple_ones_need_no_pillow(name: str) -> None:
-    pixels = canvases._jpeg(ImageRef("shard.tar", "a.jpg", PHOTOGRAPHS[name]))
+@pytest.mark.parametrize("name", IMAGES)
+def test_simple_jpegs_are_decoded_without_pillow(name: str) -> None:
+    pixels = canvases._jpeg(ImageRef("shard.tar", "a.jpg", IMAGES[name]))
     assert (pixels is None) == (name in HARD)
 
 
 def test_a_picture_that_unpacks_to_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canvases, "REDUCED_ABOVE", 48 * 48 - 1)
-    assert canvases._jpeg(ImageRef("s", "a.jpg", PHOTOGRAPHS["of the canvas' size"])) is None
+    assert canvases._jpeg(ImageRef("s", "a.jpg", IMAGES["of the canvas' size"])) is None
 
 
 def test_files_are_left_to_pillow(tmp_path: Any) -> None:
-    (tmp_path / "a.jpg").write_bytes(PHOTOGRAPHS["as cameras write"])
+    (tmp_path / "a.jpg").write_bytes(IMAGES["as cameras write"])
     file = ImageRef(str(tmp_path / "a.jpg"))
     assert canvases._jpeg(file) is None
     example = Example("a", file, ("a",), "train", "test")

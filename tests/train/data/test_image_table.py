@@ -47,7 +47,7 @@ def test_a_bad_image_is_named_and_left_out(
 
 def test_no_image_at_all_is_an_error(tmp_path: Path) -> None:
     bad = Example("1", ImageRef(str(tmp_path / "absent.jpg")), ("a",), "train", "")
-    with pytest.raises(CorpusError, match="no image of the corpus could be decoded"):
+    with pytest.raises(CorpusError, match="no image"):
         build_table([bad], tmp_path / "t", side_px=48)
 
 
@@ -70,7 +70,7 @@ def test_an_unfinished_table_is_refused(squares: Any, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):  # over a finished table: its index must not survive
         build_table(stops(), tmp_path / "t", side_px=48)
-    with pytest.raises(CorpusError, match="no finished image table; build it again"):
+    with pytest.raises(CorpusError, match="table"):
         open_table(tmp_path / "t")
 
 
@@ -83,7 +83,7 @@ def test_a_damaged_table_is_refused(squares: Any, tmp_path: Path, damage: str) -
     else:
         pixels = (folder / PIXELS_NAME).read_bytes()
         (folder / PIXELS_NAME).write_bytes(pixels[:-9] if damage == "cut" else pixels + b"x")
-    with pytest.raises(CorpusError, match="damaged image table"):
+    with pytest.raises(CorpusError, match="damaged"):
         open_table(folder)
 
 

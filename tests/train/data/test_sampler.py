@@ -1,4 +1,4 @@
-"""Random numbers of a part of a batch are those the whole batch has there."""
+"""A part of a batch gets its rows of the random numbers of the whole batch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_parts_add_up_to_the_whole(draw: object, parts: int) -> None:
             assert torch.equal(all_rows[index::parts], rows)
 
 
-def test_dropout_keeps_the_mean_and_rests_in_evaluation() -> None:
+def test_dropout_keeps_the_mean_and_is_off_in_evaluation() -> None:
     layer, ones = RowDropout(0.25), torch.ones(400, 50)
     with draws_for(0, 1, seed=0):
         dropped = layer(ones)

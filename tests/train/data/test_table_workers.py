@@ -1,4 +1,4 @@
-"""Processes that decode into rows: the same table as one process makes, whatever befalls them."""
+"""Processes that decode into rows make the same table as one process, or a clear error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_bad_images_leave_no_gaps(
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_no_processes_where_none_are_wanted(
+def test_no_processes_if_none_are_wanted(
     squares: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.delattr(table_rows, "ProcessPoolExecutor")
@@ -58,7 +58,7 @@ def test_no_processes_where_none_are_wanted(
     assert len(build_table(examples, tmp_path / "t", side_px=48, workers=workers)) == 100
 
 
-def test_every_bad_image_is_named_once(
+def test_every_bad_image_is_logged_once(
     squares: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     examples = _with_bad(squares(100), tmp_path / "in", (7, 77))
@@ -68,16 +68,16 @@ def test_every_bad_image_is_named_once(
     assert [line.split(":")[0] for line in named] == ["left out 007", "left out 077"]
 
 
-def test_large_images_are_given_out_one_by_one(squares: Any, tmp_path: Path) -> None:
+def test_workers_get_large_images_one_by_one(squares: Any, tmp_path: Path) -> None:
     made = squares(70)
     examples = made.examples(tmp_path / "in")
-    groups = [len(group) for group in table_rows._groups(examples)]
-    assert groups == [32, 32, 6]
+    groups = [(first, len(group)) for first, group in table_rows._groups(examples)]
+    assert groups == [(0, 32), (32, 32), (64, 6)]
     heavy = [
         Example(e.id, type(e.image)("memory", data=bytes(1 << 20)), e.captions, "train", "")
         for e in examples
     ]
-    assert [len(group) for group in table_rows._groups(heavy)] == [1] * 70
+    assert [len(group) for _, group in table_rows._groups(heavy)] == [1] * 70
 
 
 def _then(examples: list[Example], place: int, act: Any) -> Iterator[Example]:
@@ -91,26 +91,26 @@ def _killed_worker() -> None:
     multiprocessing.active_children()[0].kill()
 
 
-def test_a_killed_worker_is_an_error_that_says_what_to_do(squares: Any, tmp_path: Path) -> None:
+def test_a_killed_worker_is_an_error(squares: Any, tmp_path: Path) -> None:
     examples = squares(400).examples(tmp_path / "in")
-    with pytest.raises(ExternalToolError, match="run the same command again, with fewer --workers"):
+    with pytest.raises(ExternalToolError, match=r"run\.workers"):
         build_table(_then(examples, 300, _killed_worker), tmp_path / "t", side_px=48, workers=2)
     assert not (tmp_path / "t" / INDEX_NAME).exists()
     assert len(build_table(examples, tmp_path / "t", side_px=48, workers=2)) == 400
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_two_that_decode_into_one_table_do_not_mix(
+def test_two_processes_cannot_decode_into_one_table(
     squares: Any, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second is refused while the first is at work, and the first goes on."""
+    """The second one gets an error while the first one is at work; the first one continues."""
     monkeypatch.setattr(tables, "CLAIM_SECONDS", 0.2)
     made = squares(100)
     examples = made.examples(tmp_path / "in")
     refused: list[str] = []
 
     def another() -> None:
-        with pytest.raises(CorpusError, match="another process is decoding into it") as error:
+        with pytest.raises(CorpusError, match="another process") as error:
             build_table(examples[:5], tmp_path / "t", side_px=48)
         refused.append(str(error.value))
 
@@ -129,7 +129,7 @@ def test_a_full_disk_is_named(
 
     monkeypatch.setattr(multiprocessing, "get_context", lambda _=None: _forking())
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*pixels\.raw'"):
+    with pytest.raises(OSError, match=r"pixels\.raw"):
         build_table(squares(80).examples(tmp_path / "in"), tmp_path / "t", side_px=48,
                     workers=workers)  # fmt: skip
 
@@ -142,7 +142,7 @@ def _forking() -> Any:
     return _CONTEXT
 
 
-def test_a_disk_that_takes_a_part_is_given_the_rest(
+def test_a_partial_write_is_completed(
     squares: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = squares(5)
@@ -182,7 +182,7 @@ def test_workers_end_with_the_main_process(squares: Any, tmp_path: Path, how: st
     assert done.returncode == -getattr(signal, how), done.stderr
     workers = [int(number) for number in done.stdout.split()]
     assert len(workers) == 3
-    # At once, as torchrun starts a killed process again: workers that still end are waited for.
+    # At once, as torchrun does after a kill; this waits for workers that are still ending.
     again = build_table(squares(2).examples(tmp_path / "in"), tmp_path / "t", side_px=48)
     assert len(again) == 2
     for _ in range(300):

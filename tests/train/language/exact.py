@@ -7,9 +7,9 @@ at every position, which takes V / k times as long as NCE with k noise words.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
+import numba
 import numpy as np
 
 from sightwords.language.arrays import Sets, Text
@@ -22,14 +22,11 @@ from sightwords.language.kernels import (
     predict,
     release,
 )
-from sightwords.language.kernels import jit as plain_jit
-from sightwords.train.language import nce, state
 from sightwords.train.language.nce import pull_context, pull_target
 from sightwords.train.language.state import Cells, Plan
 
-jit = partial(
-    plain_jit, beside=tuple(str(path) for path in (__file__, nce.__file__, state.__file__))
-)
+# Not cached on disk: numba cannot load cached functions of a module that no import finds.
+jit = numba.njit(nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})
 
 
 def _step(cells: Any, i: int, gradient: Any, rate: Any) -> None:

@@ -1,4 +1,4 @@
-"""Language training: NCE beside the exact gradient, threads, checkpoints, streams."""
+"""Language training: NCE against the exact gradient, threads, checkpoints, streams."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_nce_comes_near_the_exact_gradient(learn_exactly: Kernel) -> None:
 
 @pytest.mark.parametrize("samples", [0, 3, 6])
 def test_scores_are_nearly_normalised_whatever_the_noise(samples: int) -> None:
-    """NCE knows how often each word is drawn as noise, from the attribute set too: only then do
-    probabilities add up to 1 by themselves."""
+    """NCE must know how often each word is drawn as noise, also from the attribute set: only then
+    do probabilities add up to 1."""
     data, sets, _ = corpus(4000)
     model = fit(data, sets, attribute_samples=samples)
     after_a = model.histories(np.array([0, 1], np.int32))[1:]
@@ -130,7 +130,7 @@ def _stop_after(epoch: int) -> Callable[[object], None]:
     return progress
 
 
-def test_a_stopped_run_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stopped_run_resumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data, sets, _ = corpus()
     whole = fit(data, sets, log_bilinear=True)
     config = dataclasses.replace(CONFIG, log_bilinear=True)
@@ -167,7 +167,7 @@ def test_text_may_come_in_blocks() -> None:
     assert corpus_perplexity(streamed, data, sets).value == pytest.approx(whole, rel=0.05)
 
 
-def test_sentences_of_no_weight_teach_nothing() -> None:
+def test_sentences_of_weight_0_change_nothing() -> None:
     data, sets, _ = corpus(100)
     silent = dataclasses.replace(data, weights=np.zeros_like(data.weights))
     model = fit(silent, sets)
@@ -226,7 +226,7 @@ def test_the_objective_rises() -> None:
     assert seen[-1] > seen[0] > 16 * math.log(0.5)
 
 
-def test_a_trained_model_goes_on() -> None:
+def test_training_starts_from_a_trained_model() -> None:
     data, sets, _ = corpus()
     model = fit(data, sets)
     few = encode([["a", "cat", "sleeps"]], [-1], VOCABULARY)  # words of another kind of caption

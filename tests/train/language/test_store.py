@@ -1,4 +1,4 @@
-"""Text read by several processes: the sums of one pass, whatever dies on the way."""
+"""Text read by several processes gives the sums of one pass, even if processes die."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ VOCABULARY = Vocabulary.of_captions(
 
 
 def written(folder: Path, name: str, count: int) -> Examples:
-    """A corpus on disk, as processes can be told of it."""
+    """A corpus on disk, which can be sent to processes."""
     lines = (json.dumps({"id": e.id, "captions": e.captions}) for e in examples(count))
     path = folder / name
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -131,7 +131,7 @@ def absent() -> Iterable[Example]:
     raise AssertionError("read again")
 
 
-def test_what_is_stored_is_not_read_again(tmp_path: Path) -> None:
+def test_stored_text_is_not_read_again(tmp_path: Path) -> None:
     corpus = written(tmp_path, "a.jsonl", 50)
     folder = tmp_path / "store"
     first = store_text(folder, ([corpus], []), VOCABULARY, CONFIG, processes=1)
@@ -139,13 +139,13 @@ def test_what_is_stored_is_not_read_again(tmp_path: Path) -> None:
     assert again.files == first.files
     assert again.counted.pairs.tobytes() == first.counted.pairs.tobytes()
     heavier = dataclasses.replace(CONFIG, text_weight=1.0)
-    with pytest.raises(ConfigError, match="delete the folder to read the text again"):
+    with pytest.raises(ConfigError, match="delete the folder"):
         store_text(folder, ([corpus], []), VOCABULARY, heavier, processes=1)
 
 
 @pytest.mark.parametrize("name", ["text.json", "part-00000.npz", "part-00000-block-00000.npz"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "other", "gone"])
-def test_what_is_damaged_is_read_again(
+def test_damaged_text_is_read_again(
     tmp_path: Path, name: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     corpus, folder = written(tmp_path, "a.jsonl", 50), tmp_path / "store"
@@ -186,14 +186,14 @@ def corpus(marker, times):
 
 
 def dying(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> Callable[..., object]:
-    """A corpus that kills the process that reads it, so often."""
+    """A corpus that kills the process that reads it this many times."""
     (folder / "dying_corpus.py").write_text(DYING, encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))  # which spawned processes inherit
     found = importlib.import_module("dying_corpus").corpus
     return partial(found, str(folder / "died"), times)
 
 
-def test_a_killed_process_is_started_anew(
+def test_a_killed_process_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     corpora = [dying(tmp_path, monkeypatch, 1), written(tmp_path, "a.jsonl", 30)]

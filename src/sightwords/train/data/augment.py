@@ -1,7 +1,7 @@
 """Rows of an image table -> network inputs, on the device that trains (section 3.1).
 
-Serving resizes with `images.resize`; training cuts random crops out of stored pixels, which the
-processor next to the network does a hundred times faster.
+Captioning resizes with `images.resize`; training cuts random crops out of stored pixels on the
+device that trains, which is a hundred times faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def network_input(
     """(B, side, side, 3) uint8 -> (B, 3, size_px, size_px) normalised.
 
     `content` (B, 2) is the width and height of each image on its canvas. With `config`, crop,
-    mirror and light of each image are drawn anew (`train.data.sampler`).
+    mirror and light are drawn for each image (`train.data.sampler`).
     """
     images = pixels.permute(0, 3, 1, 2).float()
     if config is not None and is_random(config):
@@ -40,7 +40,7 @@ def network_input(
 
 
 def is_random(config: WordsConfig) -> bool:
-    """Whether training images differ from those served."""
+    """Whether training images are changed at random."""
     return config.smallest_crop < 1 or config.flip or config.jitter > 0
 
 
@@ -54,13 +54,13 @@ def normalize(images: Tensor, normalization: Normalization) -> Tensor:
 
 @cache
 def _constants(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Mean and deviation, copied to the device once: a copy makes a GPU wait."""
+    """Mean and deviation, copied to the device once, because a copy makes a GPU wait."""
     mean, std = (torch.tensor(v, device=device) for v in (normalization.mean, normalization.std))
     return mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
 
 
 def blank_padding(images: Tensor, content: Tensor, side_px: int) -> Tensor:
-    """Set what lies beyond each image's `content` (B, 2) width and height to zero (the paper)."""
+    """Set everything beyond each image's `content` (B, 2) width and height to zero (the paper)."""
     size = images.shape[-1]
     limits = torch.ceil(content.float() * size / side_px)
     ruler = torch.arange(size, device=images.device)
@@ -79,7 +79,7 @@ def _cropped(images: Tensor, shares: Tensor, size_px: int, config: WordsConfig) 
 
 
 def random_crops(shares: Tensor, config: WordsConfig) -> Tensor:
-    """(B, 2, 3) affine maps: a share of the area, a shape from 3:4 to 4:3, a place, a mirror.
+    """(B, 2, 3) affine maps of crops: random area, shape from 3:4 to 4:3, place and mirror.
 
     `shares` (B, 2) is how much of the canvas each image takes up; a crop stays inside it, and
     fills it again.
@@ -93,7 +93,7 @@ def random_crops(shares: Tensor, config: WordsConfig) -> Tensor:
     scale = size.clone()
     if config.flip:
         scale[:, 0] *= 1 - 2 * (drawn[:, 4] < 0.5).float()
-    # Seen from the middle of the image; from that of the canvas it lies up and to the left.
+    # Relative to the centre of the canvas; the image is in its upper left corner.
     offset = scale * (1 - shares) + (place + 1) * shares - 1
     maps = torch.zeros(len(shares), 2, 3, device=shares.device)
     maps[:, 0, 0], maps[:, 1, 1], maps[:, :, 2] = scale[:, 0], scale[:, 1], offset
@@ -101,7 +101,7 @@ def random_crops(shares: Tensor, config: WordsConfig) -> Tensor:
 
 
 def _light(images: Tensor, jitter: float) -> Tensor:
-    """Brightness and contrast, each by a factor of up to 1 +- jitter, an image at a time."""
+    """Change brightness and contrast of each image by factors between 1 - jitter and 1 + jitter."""
     if jitter == 0:
         return images
     drawn = rand_rows(len(images), 2, 1, 1, 1, device=images.device)

@@ -1,4 +1,4 @@
-"""An image of a corpus as training takes it: decoded, resized, on a square of one size."""
+"""An image of a corpus, decoded and resized onto a square canvas, as training needs it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sightwords.words.artefact import Resize
 
 Pixels = npt.NDArray[np.uint8]
 Canvas = tuple[Pixels, tuple[int, int]]
-"""(side, side, 3) RGB, and the width and height of the photograph on them."""
+"""(side, side, 3) RGB, and the width and height of the image on it."""
 
 MAY_BE_TURNED = (b"Exif\0\0", b"tiff:Orientation")
-"""A JPEG with these is left to Pillow, which looks what they say."""
+"""A JPEG with these bytes may be rotated; Pillow decodes it."""
 FOR_PRINT = ("CMYK", "YCCK")
-"""And one of these colours, which libjpeg-turbo turns into others than Pillow does."""
+"""Pillow decodes these colour spaces too, because libjpeg-turbo converts them differently."""
 
 
 def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
-    """The image on its square canvas, with its size there; or the error as text."""
+    """The image on its square canvas and its size there; or the error as text."""
     assert example.image is not None
     pixels = _jpeg(example.image)
     square = (side_px, side_px)
@@ -46,7 +46,7 @@ def canvas(example: Example, *, side_px: int, mode: Resize) -> Canvas | str:
 
 
 def _jpeg(image: ImageRef) -> Pixels | None:
-    """A JPEG's pixels as Pillow would give them, sooner; None for all that is not that simple."""
+    """A JPEG's pixels, equal to Pillow's but faster; None if Pillow must decode the file."""
     data, turbo = image.data, _turbo()
     if data is None or turbo is None or not data.startswith(b"\xff\xd8"):
         return None
@@ -57,23 +57,23 @@ def _jpeg(image: ImageRef) -> Pixels | None:
         if colours in FOR_PRINT or height * width > REDUCED_ABOVE:
             return None
         pixels: Pixels = turbo.decode_jpeg(data)
-    except ValueError:  # Pillow reads it all the same, or says what is wrong
+    except ValueError:  # Pillow may still read it, or reports the error
         return None
     return pixels
 
 
 @cache
 def _turbo() -> Any:
-    """libjpeg-turbo without Pillow's header parsing and copies, where it is installed."""
+    """Simplejpeg (libjpeg-turbo without Pillow's header parsing and copies), if it is installed."""
     try:
-        return require("simplejpeg", extra="train", purpose="decoding JPEG sooner")
+        return require("simplejpeg", extra="train", purpose="decoding JPEG faster")
     except (MissingExtraError, ImportError):
         return None
 
 
 @contextmanager
 def one_thread_a_decoder() -> Iterator[None]:
-    """There is a decoder for every core: threads of each (AVIF) would be in each other's way."""
+    """Let each decoder use one thread, because there is one process per core (AVIF uses more)."""
     if not features.check("avif"):
         yield
         return

@@ -1,10 +1,9 @@
 """Images of a corpus, decoded once: one uint8 array on disk, read by row.
 
 Stage: input of detector training (section 3.1). Input: examples. Output: an `ImageTable`.
-Decoding a JPEG costs a hundred times a row's read, and training visits each image many times, so
-the pixels are decoded by all cores once (`train.data.table_workers`), stored as (N, side, side,
-3), and
-memory-mapped.
+Decoding a JPEG takes a hundred times as long as reading a row, and training visits each image many
+times. So all cores decode the images once (`train.data.table_workers`) into an array of
+(N, side, side, 3), which is then memory-mapped.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Progress = Callable[[int], None]
 INDEX_NAME = "index.json"
 PIXELS_NAME = "pixels.raw"
 CLAIM_SECONDS = 5.0
-"""So long a table is waited for that another process is decoding into."""
+"""How long to wait for a table that another process is decoding into."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class ImageTable:
     pixels: npt.NDArray[np.uint8]
     """(N, side, side, 3) RGB, memory-mapped."""
     content: npt.NDArray[np.int32]
-    """(N, 2) width and height of the image on its canvas; the rest is padding."""
+    """(N, 2) width and height of each image on its canvas; the rest is padding."""
     ids: tuple[str, ...]
     captions: tuple[tuple[str, ...], ...]
     resize: Resize
@@ -61,7 +60,7 @@ class ImageTable:
         return int(self.pixels.shape[1])
 
     def select(self, rows: Sequence[int]) -> ImageTable:
-        """The images of these rows as a table of their own, in memory."""
+        """The images of these rows as a new table, in memory."""
         return ImageTable(
             pixels=self.pixels[np.asarray(rows)],
             content=self.content[np.asarray(rows)],
@@ -72,7 +71,7 @@ class ImageTable:
 
 
 def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> ImageTable:
-    """The images whose ids are wanted, of several tables, in memory once."""
+    """The images of several tables whose ids are wanted, as one table in memory."""
     if not tables:
         raise CorpusError("no image tables to choose from; give a source of images")
     if len({(table.side_px, table.resize) for table in tables}) != 1:
@@ -85,7 +84,7 @@ def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> Ima
     def fill(table: ImageTable, chosen: list[int], end: int) -> None:
         np.take(table.pixels, chosen, axis=0, out=pixels[end - len(chosen) : end], mode="clip")
 
-    with ThreadPoolExecutor(available_cores()) as pool:  # numpy copies without Python's lock
+    with ThreadPoolExecutor(available_cores()) as pool:  # numpy releases Python's lock
         list(pool.map(fill, tables, rows, ends))
     pairs = [(t, row) for t, chosen in zip(tables, rows, strict=True) for row in chosen]
     return ImageTable(
@@ -108,8 +107,8 @@ def build_table(
 ) -> ImageTable:
     """Decode every image into a table under `directory`; a bad image is logged and left out.
 
-    `workers` are processes, one a core unless given; with 0 or 1 this process does it. The index
-    is written last, so that a table without one is known to be unfinished.
+    workers: processes, one per core unless given; with 0 or 1, this process decodes. The index is
+    written last; a table without one is unfinished.
     """
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +149,7 @@ def build_table(
 
 
 def _claim(file: IO[bytes], folder: Path) -> None:
-    """Keep other processes from a table; those that a killed one has left behind may still end."""
+    """Lock a table; workers of a killed process may take a moment to end."""
     patience = time.monotonic() + CLAIM_SECONDS
     while not claim(file):
         if time.monotonic() > patience:
@@ -162,10 +161,10 @@ def _claim(file: IO[bytes], folder: Path) -> None:
 
 
 def open_table(directory: str | os.PathLike[str]) -> ImageTable:
-    """Open a finished table; its pixels are read once, to compare their sum."""
+    """Open a finished table; its pixels are read once, to check their sum."""
     folder = Path(directory)
     if not (folder / INDEX_NAME).exists():
-        raise CorpusError(f"{folder}: holds no finished image table; build it again")
+        raise CorpusError(f"{folder}: contains no finished image table; build it again")
     index = read_sealed(folder / INDEX_NAME)
     problem = f"see {INDEX_NAME}" if index is None else damage(folder, index["files"])
     if index is None or problem is not None:
@@ -194,7 +193,7 @@ def cached_table(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ImageTable:
-    """The table for this source and size, built at most once; `key` names the source's state."""
+    """The table of this source and size, built at most once; `key` is the source's state."""
     name = hashlib.sha256(f"{key}|{side_px}|{resize}".encode()).hexdigest()[:16]
     folder = Path(cache) / f"table-{name}"
     if (folder / INDEX_NAME).exists():

@@ -1,8 +1,8 @@
 """Random numbers that belong to the images of a batch, not to the process that sees them.
 
-Every draw is made for the whole batch, from (seed, step) alone, and whoever works on a part of it
-keeps the rows of that part. So crops, dropout and noise are the same on one process and on
-several, and whether a share is taken at once or bit by bit.
+Every draw is made for the whole batch, from (seed, step) alone, and each process keeps the rows of
+its part. So crops, dropout and noise do not depend on the number of processes, nor on the number of
+parts in which a process takes its share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Part:
 
     parts: int = 1
     place: Tensor | None = None
-    """(1,) on the device; a tensor, for which a compiled network is not compiled anew."""
+    """(1,) on the device; a tensor, so that a compiled network is not compiled again."""
 
 
 _PART = _Part()
@@ -43,12 +43,12 @@ def draws_for(
 
 @cache
 def _number(index: int, device: torch.device) -> Tensor:
-    """(1,) on the device, copied once: a copy makes a GPU wait for all that it was told before."""
+    """(1,) on the device, copied once, because a copy waits for all earlier work of the GPU."""
     return torch.tensor([index], device=device)
 
 
 def rand_rows(rows: int, *shape: int, device: torch.device | str | None = None) -> Tensor:
-    """(rows, *shape) numbers from 0 to 1, a row for each image of this part of the batch.
+    """(rows, *shape) numbers from 0 to 1, one row for each image of this part of the batch.
 
     >>> with draws_for(0, 1, seed=7):
     ...     whole = rand_rows(4, 2)
@@ -73,10 +73,10 @@ def _mine(whole: Tensor) -> Tensor:
 
 
 class RowDropout(nn.Dropout):
-    """`nn.Dropout` that hides the same of an image, whoever works on it."""
+    """`nn.Dropout` that drops the same values of an image on any number of processes."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """(B, ...), as they are but in training."""
+        """(B, ...), unchanged unless in training."""
         if not self.training or not self.p:
             return values
         kept = rand_rows(*values.shape, device=values.device) >= self.p

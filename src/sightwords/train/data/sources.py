@@ -21,17 +21,17 @@ OPTIONS_ELSEWHERE = "'sightwords data convert' has these options, and its shards
 
 
 def reported(sources: Sequence[str]) -> Iterator[Example]:
-    """The corpus; at its end a warning says what had to be left out of it."""
+    """The corpus; at its end a warning counts what was left out."""
     corpus = open_corpus(sources)
     try:
         yield from corpus
     except CorpusError as error:
-        if " --" in str(error):  # a remedy that training has no option for
+        if " --" in str(error):  # it names an option that training does not have
             raise CorpusError(f"{error}; {OPTIONS_ELSEWHERE}") from error
         raise
     if corpus.problems:
         log.warning(
-            "not learned: %s; all of them, and what to do: sightwords data inspect %s",
+            "left out of training: %s; for the list and remedies run: sightwords data inspect %s",
             corpus.problems.summary(),
             " ".join(sources),
         )
@@ -40,14 +40,14 @@ def reported(sources: Sequence[str]) -> Iterator[Example]:
 def training_examples(
     sources: Sequence[str], *, hold_out: int = 0, report: bool = False
 ) -> Iterator[Example]:
-    """The corpus without `hold_out` images, which their ids choose (`corpus.splits.hold_out`)."""
+    """The corpus without `hold_out` images, chosen by their ids (`corpus.splits.hold_out`)."""
     chosen = _held_out(sources, hold_out)
     examples = reported(sources) if report else open_corpus(sources)
     return (example for example in examples if example.id not in chosen)
 
 
 def held_out_examples(sources: Sequence[str], *, hold_out: int) -> Iterator[Example]:
-    """The images that `training_examples` leaves out; the whole corpus for `hold_out` 0."""
+    """The images that `training_examples` leaves out; the whole corpus if `hold_out` is 0."""
     if not hold_out:
         return iter(open_corpus(sources))
     chosen = _held_out(sources, hold_out)
@@ -64,7 +64,7 @@ def corpus_table(
     hold_out: int = 0,
     progress: Progress | None = None,
 ) -> ImageTable:
-    """The decoded images of a corpus; a table made earlier from the same files is opened."""
+    """The decoded images of a corpus; a table made earlier from the same files is reused."""
     return cached_table(
         lambda: training_examples(sources, hold_out=hold_out, report=True),
         cache,
@@ -77,7 +77,7 @@ def corpus_table(
 
 
 def source_key(sources: Sequence[str]) -> str:
-    """Names, sizes and times of the files behind the sources: other files, another key."""
+    """Names, sizes and times of the files behind the sources; changed files change it."""
     files = [Path(name) for source in sources for name in _files(source)]
     return "|".join([*sources, *(_state(file) for file in files)])
 

@@ -1,11 +1,10 @@
 """Processes that decode images straight into the rows of a file.
 
-    main process: a few examples  ->  worker: decodes, writes rows n, n + 1, ...
-                  sizes, or what is wrong  <-
+    main process: a group of examples  ->  worker: decodes, writes rows n, n + 1, ...
+                  sizes, or errors     <-
 
-Pixels do not pass through the main process, which has enough to do with reading the corpus. Not
-threads: those of one process wait for Python's lock and for the memory that decoders ask the
-system for (docs/scale.md, "Training").
+Pixels do not pass through the main process, which is busy reading the corpus. Threads would wait
+for Python's lock and for memory (docs/scale.md, "Training").
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ Found = tuple[int, int] | str
 """Width and height of an image on its canvas, or why it could not be decoded."""
 
 FEW = 64
-"""So few images are decoded before processes have started."""
+"""Fewer images than this are decoded without starting processes."""
 GROUP_IMAGES, GROUP_BYTES = 32, 1 << 20
-"""What a worker is given at a time, at most; but always one image."""
+"""A worker is given at most this much at a time, but at least one image."""
 AHEAD = 3
-"""Groups a worker that are under way: none waits, and memory holds them."""
+"""Groups per worker that are sent ahead, so that no worker waits."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,11 @@ class RowFile:
 
     @property
     def row_bytes(self) -> int:
-        """Of an image's pixels."""
+        """Bytes of an image's pixels."""
         return 3 * self.side_px**2
 
     def write(self, first: int, examples: list[Example]) -> list[Found]:
-        """Decode these into the rows from `first` on; the row of a bad image holds anything."""
+        """Decode these into the rows from `first` on; the row of a bad image is undefined."""
         with (
             named_when_full(self.path),
             one_thread_a_decoder(),
@@ -68,11 +67,11 @@ class RowFile:
 
     def _put(self, file: int, row: int, pixels: bytes) -> None:
         os.lseek(file, row * self.row_bytes, os.SEEK_SET)
-        while pixels:  # a disk may take less than it was given
+        while pixels:  # a disk may write only a part
             pixels = pixels[os.write(file, pixels) :]
 
     def keep(self, rows: list[int]) -> None:
-        """Let these rows, in ascending order, be all that the file holds."""
+        """Keep only these rows, in ascending order."""
         with self.path.open("r+b", buffering=0) as file:
             for place, row in enumerate(rows):
                 if place != row:
@@ -84,36 +83,29 @@ class RowFile:
 def decoded(
     examples: Iterable[Example], rows: RowFile, *, workers: int
 ) -> Generator[tuple[Example, Found], None, None]:
-    """Each example with what was found, in order; the n-th is in row n of the file."""
+    """Each example with its size or error, in order; the n-th is in row n of the file."""
     waiting = iter(examples)
     head = list(islice(waiting, FEW))
-    every = _numbered(_groups(chain(head, waiting)))
+    groups = _groups(chain(head, waiting))
     if workers < 2 or len(head) < FEW:
-        for first, group in every:
+        for first, group in groups:
             yield from zip(group, rows.write(first, group), strict=True)
         return
-    yield from _in_processes(rows.write, every, workers)
+    yield from _in_processes(rows.write, groups, workers)
 
 
-def _groups(examples: Iterable[Example]) -> Iterator[list[Example]]:
+def _groups(examples: Iterable[Example]) -> Iterator[tuple[int, list[Example]]]:
+    """Groups of examples, each with the number of its first example."""
     group: list[Example] = []
     size = 0
-    for example in examples:
+    for number, example in enumerate(examples, 1):
         group.append(example)
         size += len(example.image.data or b"") if example.image is not None else 0
         if len(group) == GROUP_IMAGES or size >= GROUP_BYTES:
-            yield group
+            yield number - len(group), group
             group, size = [], 0
     if group:
-        yield group
-
-
-def _numbered(groups: Iterable[list[Example]]) -> Iterator[tuple[int, list[Example]]]:
-    """Each group with the number of its first example."""
-    first = 0
-    for group in groups:
-        yield first, group
-        first += len(group)
+        yield number - len(group), group
 
 
 def _in_processes(
@@ -132,11 +124,11 @@ def _in_processes(
                 yield from _paired(*flying.popleft())
         except BrokenProcessPool as error:
             raise ExternalToolError(
-                "a process that decodes images died, killed from outside or for want of memory; "
-                "run the same command again, with fewer --workers"
+                "a process that decodes images was killed, often for lack of memory; run the same "
+                "command again with fewer run.workers"
             ) from error
         finally:
-            pool.shutdown(cancel_futures=True)  # waits: until they end, workers hold the file
+            pool.shutdown(cancel_futures=True)  # waits until the workers have closed the file
 
 
 def _paired(group: list[Example], found: Future[list[Found]]) -> Iterator[tuple[Example, Found]]:

@@ -1,7 +1,8 @@
 """Captions and detected words as the arrays that language training reads (section 4.1).
 
 Input: examples of any corpus reader, word scores of a detector. Output: `Sentences` in blocks of
-bounded size, so that text larger than memory streams past, and `AttributeSets`.
+bounded size, so that text may be larger than memory; `AttributeSets`; and what is `Counted` before
+training starts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sightwords.types import Example
 
 Offsets = npt.NDArray[np.int64]
 NO_SET = -1
-"""In place of an image's row: the sentence comes without detected words."""
+"""Instead of an image's row: the sentence has no detected words."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class AttributeSets:
     """The attribute sets of many images, one after another."""
 
     rows: Mapping[str, int]
-    """Image id (canonical) -> its place."""
+    """Image id (canonical) -> number of its set."""
     offsets: Offsets
     """(I + 1,)"""
     ids: IntArray
@@ -44,11 +45,11 @@ class AttributeSets:
         return len(self.offsets) - 1
 
     def row(self, image_id: str) -> int:
-        """The place of an image's set, or NO_SET."""
+        """The number of an image's set, or NO_SET."""
         return self.rows.get(canonical_id(image_id), NO_SET)
 
     def arrays(self) -> Sets:
-        """As compiled code takes them."""
+        """For compiled code."""
         return Sets(self.offsets, self.ids, self.log_probs)
 
 
@@ -68,13 +69,13 @@ class Sentences:
     images: IntArray
     """(S,) row of its attribute set, or NO_SET."""
     weights: FloatArray
-    """(S,) what each sentence counts for."""
+    """(S,) how much each sentence counts."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def arrays(self) -> Text:
-        """As compiled code takes them."""
+        """For compiled code."""
         return Text(self.tokens, self.offsets, self.images, self.weights)
 
 
@@ -89,8 +90,8 @@ def encode_blocks(
 ) -> Iterator[Sentences]:
     """Encode a stream of examples, `block` captions at a time.
 
-    Sentences of images that `sets` lacks, and text without images, count for `text_weight`;
-    at 0 they are left out.
+    Sentences of images that are not in `sets`, and text without images, count for `text_weight`;
+    if it is 0, they are left out.
     """
     pairs = (
         (caption, row)
@@ -125,7 +126,7 @@ def encode(
 
 
 def joined(parts: Iterable[Sentences]) -> Sentences:
-    """Blocks as one."""
+    """Several blocks as one."""
     every = list(parts)
     if not every:
         raise CorpusError("no captions to train on; give a source that has some")
@@ -179,7 +180,7 @@ def _both(one: Counted, other: Counted) -> Counted:
 
 
 def joined_sets(parts: Iterable[AttributeSets]) -> AttributeSets:
-    """Sets of several files as one; an image may be in one of them only."""
+    """Sets of several files as one; no image may be in two of them."""
     every = list(parts)
     rows: dict[str, int] = {}
     first = 0  # a file that names an image twice has more sets than names
@@ -201,21 +202,21 @@ def joined_sets(parts: Iterable[AttributeSets]) -> AttributeSets:
 
 @dataclass(frozen=True)
 class Detections:
-    """Words found in images, in any order: image, word and probability of each."""
+    """Words detected in images, in any order: image, word and probability of each."""
 
     names: list[str]
     """(I,) ids of the images, canonical."""
     words: list[str]
     """(W,) the detector's words."""
     rows: npt.NDArray[np.intp]
-    """(D,) places in `names`."""
+    """(D,) indices into `names`."""
     columns: npt.NDArray[np.intp]
-    """(D,) places in `words`."""
+    """(D,) indices into `words`."""
     probs: npt.NDArray[np.floating]
     """(D,)"""
 
     def attribute_sets(self, vocabulary: Vocabulary) -> AttributeSets:
-        """Closed-class words and words outside the language model's vocabulary are left out."""
+        """Without closed-class words and words outside the language model's vocabulary."""
         usable = [w if w not in vocabulary.closed_class else "" for w in self.words]
         ids = np.array([vocabulary.ids.get(w, -1) for w in usable], dtype=np.int32)[self.columns]
         kept = ids >= 0
@@ -245,7 +246,7 @@ def read_detections(path: str | os.PathLike[str], *, threshold: float = 0.15) ->
     names = set(stored)
     if not ({"ids", "words", "scores"} <= names or {"ids", "words", "indices", "probs"} <= names):
         raise InputError(
-            f"{path}: holds {', '.join(sorted(stored)) or 'nothing'}; expected ids, words and "
+            f"{path}: contains {', '.join(sorted(stored)) or 'nothing'}; expected ids, words and "
             "scores, or ids, words, indices and probs"
         )
     if "scores" in stored:

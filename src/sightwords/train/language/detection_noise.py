@@ -1,13 +1,13 @@
-"""Detections for images that no detector scored: drawn from those of images that one did.
+"""Detections for images that no detector scored, drawn from those of images that one did.
 
 For training the language model (section 4.1) on more captions than have detected words. The model
-must see the noise it will meet, so that a detector's mistakes are copied from held-out images:
+must learn from a detector's mistakes, so these are copied from held-out images:
 
 - a word that c of an image's captions mention gets its score from a held-out image of which about
   as many captions mention it (1, 2, or 3 and more);
-- a word that none mentions gets the score of one of the held-out images most alike in what their
-  captions mention, since false alarms follow the scene; where that image's captions do mention
-  the word, of any image whose captions do not.
+- a word that no caption mentions gets its score from a held-out image with similar captions,
+  because false alarms depend on the scene; if that image's captions mention the word, from any
+  image whose captions do not.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sightwords.types import FloatArray
 
 Mentions = npt.NDArray[np.uint8]
 LEVELS = 4
-"""No caption, one, two, three and more."""
-ALIKE = 3
-"""Nearest held-out images to choose from."""
+"""Mentioned by no caption, one, two, three or more."""
+SIMILAR = 3
+"""Most similar held-out images to choose from."""
 
 
 def simulate_scores(
@@ -48,9 +48,9 @@ def simulate_scores(
     scores = np.empty(mentions.shape, dtype=np.float32)
     for start in range(0, len(mentions), block):
         part = slice(start, start + block)
-        alike = _alike(mentions[part], held_out_mentions, rng)
-        scores[part] = held_out_scores[alike]
-        wanted = (mentions[part] > 0) | (held_out_mentions[alike] > 0)
+        similar = _similar(mentions[part], held_out_mentions, rng)
+        scores[part] = held_out_scores[similar]
+        wanted = (mentions[part] > 0) | (held_out_mentions[similar] > 0)
         for word in np.flatnonzero(wanted.any(axis=0)):
             rows = np.flatnonzero(wanted[:, word])
             scores[start + rows, word] = _drawn(
@@ -62,10 +62,10 @@ def simulate_scores(
     return scores
 
 
-def _alike(
+def _similar(
     mentions: Mentions, held_out: Mentions, rng: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """(M,) one of the nearest held-out images: cosine of mentions weighted by rarity."""
+    """(M,) one of the most similar held-out images, by cosine of mentions weighted by rarity."""
     rarity = np.log(len(held_out) / (1 + (held_out > 0).sum(axis=0))).clip(min=0)
 
     def directions(counts: Mentions) -> FloatArray:
@@ -75,7 +75,7 @@ def _alike(
         return found
 
     likeness = directions(mentions) @ directions(held_out).T
-    count = min(ALIKE, len(held_out))
+    count = min(SIMILAR, len(held_out))
     nearest = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
     chosen: npt.NDArray[np.intp] = nearest[
         np.arange(len(mentions)), rng.integers(0, count, len(mentions))
@@ -86,9 +86,9 @@ def _alike(
 def _drawn(
     levels: Mentions, held_levels: Mentions, held_scores: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """(M,) scores of one word, each from a held-out image at that level, or the nearest to it.
+    """(M,) scores of one word, each from a held-out image at that level, or the nearest level.
 
-    Mentioned and not mentioned are never mixed; 0 where no held-out image is of the kind.
+    Levels with and without mentions are not mixed; 0 if there is no such held-out image.
     """
     found = np.zeros(len(levels), dtype=np.float32)
     for level in np.unique(levels):

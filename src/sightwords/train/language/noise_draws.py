@@ -1,10 +1,10 @@
-"""The noise of section 4.1: words drawn by their frequency, in rows that training walks along.
+"""The noise of section 4.1: rows of words drawn by their frequency.
 
-Each of a row's k words follows the noise distribution q, which is all that NCE asks. They are not
-drawn apart from each other, for two reasons. The draws are spread evenly (stratified), so that no
-row has too much of what is frequent. And they come in threes from the same eight neighbours in the
-vocabulary, whose weights after any context share a cache line or two: rows cost two thirds of the
-memory traffic, and since other words have other weights, nothing is learned worse.
+Each of a row's k words follows the noise distribution q, which is all that NCE needs. The words of
+a row are not independent, for two reasons. Draws are spread evenly (stratified), so that no row has
+too many frequent words. And they come in threes from the same eight neighbours in the vocabulary,
+whose weights after any context share a cache line or two. This takes a third off the memory
+traffic without a loss of quality.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sightwords.train.language.state import Noise
 
 ROW_BITS = 16
 TOGETHER = 3
-"""Draws that share a neighbourhood."""
+"""Draws from the same neighbourhood."""
 NEIGHBOURS = 8
-"""Words in one: cells of 8 bytes in a cache line of 64."""
+"""Words in a neighbourhood: cells of 8 bytes in a cache line of 64."""
 
 Shares = npt.NDArray[np.float64]
 
 
 def smoothed(counts: npt.NDArray[np.int64], *, power: float = 1.0) -> Shares:
-    """The noise distribution: frequencies to a power, one occurrence added so that none is zero.
+    """The noise distribution: (count + 1) to a power, normalised.
 
     >>> smoothed(np.array([8, 0])).tolist(), smoothed(np.array([8, 0]), power=0.5).tolist()
     ([0.9, 0.1], [0.75, 0.25])
@@ -36,7 +36,7 @@ def smoothed(counts: npt.NDArray[np.int64], *, power: float = 1.0) -> Shares:
 
 
 def noise_rows(shares: Shares, config: LanguageConfig) -> Noise:
-    """Rows of `noise_samples` draws; those that the attribute set may replace are apart."""
+    """Rows of `noise_samples` draws; those that the attribute set may replace come separately."""
     rng = np.random.default_rng((config.seed, 1))
     common = config.noise_samples - config.attribute_samples
     words, times, drawn = merged(draws(shares, common, rng))
@@ -47,7 +47,7 @@ def noise_rows(shares: Shares, config: LanguageConfig) -> Noise:
 def draws(
     shares: Shares, count: int, rng: np.random.Generator, *, bits: int = ROW_BITS
 ) -> npt.NDArray[np.int64]:
-    """(2^bits, count) words, ascending in each row; every word in its share to within few draws."""
+    """(2^bits, count) words, ascending in each row; each word has its share within a few draws."""
     rows = 1 << bits
     sizes = [TOGETHER] * (count // TOGETHER) + [1] * (count % TOGETHER)
     ends = np.cumsum(sizes) / max(1, count)
@@ -78,7 +78,7 @@ def _neighbours(shares: Shares, places: Shares, size: int) -> npt.NDArray[np.int
 def merged(
     rows: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Ascending rows -> the different words of each, how often each stands there, how many.
+    """Ascending rows -> the different words of each, how often each occurs, and how many there are.
 
     >>> words, times, drawn = merged(np.array([[2, 2, 5], [1, 3, 3]]))
     >>> words.tolist(), times.tolist(), drawn.tolist()

@@ -1,7 +1,8 @@
-"""From corpora and a detector's word scores to a trained language model, in one call.
+"""Training of the language model, start to end: `train_language` (section 4.1).
 
-Stage: section 4.1, training. Captions are tokenised once and kept as numbers while they are few
-enough; larger text is read anew for each epoch, block by block.
+Input: corpora and a detector's word scores. Output: a `MaxEnt`. Captions are tokenised once and
+kept in memory as numbers; larger text is read again for each epoch, block by block, or stored on
+disk as numbers by several processes (`store.py`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from sightwords.train.language.maxent import Blocks, EpochReport, OnTokens, fit_
 from sightwords.train.language.store import Examples, Report, store_text
 
 KEEP_TOKENS = 100_000_000
-"""Up to so many tokens (400 MB) stay in memory between epochs."""
+"""Tokens (400 MB) that stay in memory between epochs, at most."""
 
 
 @dataclass(frozen=True)
 class LanguageSources:
-    """What to train on. Each corpus is a function, since every epoch may read it anew."""
+    """What to train on. Each corpus is a function, because every epoch may read it again."""
 
     captions: Sequence[Examples] = ()
     """Captioned images; those with word scores get attribute sets by their ids."""
@@ -62,7 +63,7 @@ def blocks_of(
     *,
     keep_tokens: int = KEEP_TOKENS,
 ) -> Blocks:
-    """A function that gives all sentences in blocks, each time it is called."""
+    """A function that returns all sentences in blocks, each time it is called."""
 
     def read() -> Iterator[Sentences]:
         for some, their_sets in ((sources.captions, sets), (sources.text, NO_SETS)):
@@ -75,10 +76,10 @@ def blocks_of(
 
 
 class Remembered:
-    """Blocks that are kept after the first reading, unless they hold too many tokens.
+    """Blocks that are kept in memory after they were read, unless they have too many tokens.
 
-    What is kept is one block from then on: its order is shuffled as a whole, so that no epoch ends
-    with a kind of text of its own.
+    They are kept as one block, which is shuffled as a whole, so that no epoch ends with one kind of
+    text.
     """
 
     def __init__(self, read: Blocks, keep_tokens: int) -> None:
@@ -86,7 +87,7 @@ class Remembered:
         self._kept: list[Sentences] | None = None
 
     def __call__(self) -> Iterable[Sentences]:
-        """The blocks, from memory or anew."""
+        """The blocks, from memory or read again."""
         return self._read_and_keep() if self._kept is None else self._kept
 
     def _read_and_keep(self) -> Iterator[Sentences]:
@@ -120,14 +121,14 @@ def train_language(
 ) -> MaxEnt:
     """Train a language model; see `fit_language` for the options.
 
-    With `store`, a folder, so many `processes` read the text once and leave it there as numbers,
-    of which one block is in memory at a time; what is there already is not read again, and is
-    refused where `store_key` says that it comes from other files
-    (`train.data.sources.source_key`). The
-    corpora must then be picklable, such as `functools.partial(open_corpus, "text.jsonl")`.
+    store: a folder in which `processes` processes store the text as numbers, once; training then
+    keeps one block in memory at a time. Text that is already there is not read again.
+    `store_key` is the state of the files (`train.data.sources.source_key`); stored text of other
+    files is an error. The corpora must be picklable, such as
+    `functools.partial(open_corpus, "text.jsonl")`.
 
-    Captions of an image that no file of word scores knows are text: they count for
-    `text_weight`. An image whose detector found nothing has an empty attribute set instead.
+    Captions of an image that no file of word scores contains are text: they count for
+    `text_weight`. An image in which the detector found nothing has an empty attribute set.
     """
     if not sources.captions and not sources.text:
         raise InputError("no captions and no text to train on; name at least one corpus")

