@@ -16,9 +16,9 @@ class LanguageConfig:
     noise_samples: int = 15
     """Section 4.1: 15 contrastive samples."""
     noise_power: float = 1.0
-    """Noise is drawn by frequency to this power; 1 in the paper, lower favours rare words."""
+    """Noise words are drawn by frequency to this power: 1 in the paper; less: more rare words."""
     attribute_samples: int = 0
-    """How many of them are drawn from the attribute set instead of by frequency; 0 in the paper."""
+    """Samples drawn from the attribute set instead of by frequency; 0 in the paper."""
     score_feature: bool = True
     """Table 1: the log-probability of the predicted word; off in the paper's row "Baseline"."""
     distant_bigrams: bool = False
@@ -30,15 +30,15 @@ class LanguageConfig:
     bilinear_units: int = 32
     """Open: length of the word vectors of `log_bilinear`."""
     epochs: int = 5
-    """Open."""
+    """Open: passes over the text."""
     learning_rate: float = 0.2
-    """Open: AdaGrad's, falling in a straight line."""
+    """Open: rate of AdaGrad, which falls in a straight line."""
     first_square: float = 1.0
-    """Open: what AdaGrad's sums of squared gradients start from."""
+    """Open: start value of AdaGrad's sums of squared gradients."""
     attribute_threshold: float = 0.15
     """Open: detected words of at least this probability make up the attribute set."""
     text_weight: float = 1.0
-    """Open: what a sentence without detected words counts for; 0 leaves such text out."""
+    """Open: weight of a sentence without detected words; 0 leaves such text out."""
     seed: int = 0
 
     def __post_init__(self) -> None:

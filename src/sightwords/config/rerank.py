@@ -18,23 +18,24 @@ class DmsmConfig:
     gamma: float = 10.0
     """Section 5.1: the smoothing factor of the posterior, 10."""
     learned_gamma: bool = False
-    """Whether gamma is trained with the rest, from that value; not in the paper."""
+    """Whether gamma is trained too, starting from that value; not in the paper."""
     objective: Literal["posterior", "both_ways", "nce"] = "posterior"
     """`posterior`: Eq. 6, captions for an image; `both_ways`: images for a caption too; `nce`:
     noise-contrastive estimation, which section 5.1 suggests."""
     negatives: int = 50
     """Section 5.1: N = 50 captions of other images; 0 takes all those of the batch."""
     list_sentences: int = 0
-    """So many sentences of the image's own M-best list a step; none in the paper."""
+    """Sentences of the image's own M-best list in each step; none in the paper."""
     list_objective: Literal["poor", "worth"] = "worth"
-    """`poor`: those worth less than their list's mean are more non-matching captions; `worth`:
-    the posterior over them is to be a softmax of what they are worth, in a loss of its own."""
+    """What these sentences teach. `poor`: sentences with less CIDEr than the mean of their list are
+    further non-matching captions; `worth`: in a loss of its own, the posterior over them learns to
+    equal a softmax of their CIDEr."""
     list_temperature: float = 0.25
-    """Of that softmax, in CIDEr (1 is a good caption's)."""
+    """Temperature of that softmax, in CIDEr (a good caption has 1)."""
     image_layers: int = 3
     """Section 5.1: three fully connected tanh layers."""
     token_units: int = 0
-    """Each image token is first brought to this length by one matrix for all; 0 leaves it."""
+    """One matrix first projects each image token to this length; 0: no projection."""
     hidden_units: int = 300
     """Open; the DSSM papers use 300."""
     semantic_units: int = 128
@@ -42,28 +43,28 @@ class DmsmConfig:
     word_window: int = 3
     """Shen et al. 2014: convolution over three words."""
     word_units: int = 0
-    """Trigram counts are brought to this length before the convolution; 0: straight into it."""
+    """Trigram counts are projected to this length before the convolution; 0: no projection."""
     own_words: int = 0
-    """So many of the commonest words have a vector of their own beside their trigrams'."""
+    """This many of the most common words have a vector of their own, beside their trigrams."""
     epochs: int = 10
     """Open: passes over the captions."""
     batch_size: int = 1024
     """Open; Huang et al. 2013 use 1024."""
     learning_rate: float = 1e-3
-    """Open: AdamW's, falling along a half cosine."""
+    """Open: rate of AdamW, which falls along a half cosine."""
     warmup: float = 0.05
     """Open: share of the steps over which the rate rises from zero."""
     weight_decay: float = 0.0
-    """Open: of matrices; vectors do not decay."""
+    """Open: for matrices; vectors do not decay."""
     dropout: float = 0.0
-    """Of image features after the token layer, and of the pooled text, in training."""
+    """Dropout of image features after the token layer, and of the pooled text."""
     token_dropout: float = 0.0
     """Chance that an image token is hidden in training."""
     word_dropout: float = 0.0
     """Chance that a word is hidden in training."""
     feature_noise: float = 0.0
-    """Standard deviation of noise on standardised image features in training: the network that
-    made those of training images has learned these images and is surer of them."""
+    """Standard deviation of noise on standardised image features in training: the detector was
+    trained on these images, so their features are too good."""
     weight_average: float = 0.0
     """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
@@ -97,28 +98,28 @@ class GroundedConfig:
     units: int = 256
     """Length of the vectors between layers."""
     layers: int = 3
-    """Of the decoder."""
+    """Layers of the decoder."""
     heads: int = 8
-    """Of each attention; they divide the units."""
+    """Heads of each attention; `units` must be a multiple of them."""
     feed_forward: int = 1024
-    """Units inside a layer's two-step transformation."""
+    """Units of the feed-forward part of a layer."""
     memory_layers: int = 1
-    """Layers in which image tokens and words look at each other before any sentence is read."""
+    """Layers in which image tokens and words attend to each other before a sentence is read."""
     words: int = 24
-    """At most so many detected words are shown, the likeliest."""
+    """Largest number of detected words that it sees, the most probable ones."""
     word_threshold: float = 0.15
     """Words of at least this probability, as for the first language model."""
     maximum_length: int = 20
-    """Words beyond this place share its position; training captions are cut here."""
+    """Words after this position share it; training captions are cut here."""
     value_head: bool = True
     """Whether the whole sentence gets a score of its own beside its words' probabilities."""
     dropout: float = 0.1
-    """On the output of every sublayer, in training."""
+    """Dropout on the output of every sublayer."""
     word_dropout: float = 0.1
     """Chance that a detected word is hidden in training."""
     image_dropout: float = 0.1
-    """Chance that all image tokens are hidden: the network that made those of training images
-    was trained on them and is surer there than it will be."""
+    """Chance that all image tokens are hidden: the detector was trained on these images, so their
+    tokens are too good."""
     token_dropout: float = 0.1
     """Chance that one image token is hidden."""
     feature_noise: float = 0.1
@@ -126,15 +127,15 @@ class GroundedConfig:
     label_smoothing: float = 0.1
     """Share of each target spread over all words, on captions."""
     epochs: int = 15
-    """On captions."""
+    """Passes over the captions."""
     batch_size: int = 128
-    """Images a step, up to five captions each."""
+    """Images per step, with up to five captions each."""
     learning_rate: float = 5e-4
-    """AdamW's on captions, falling along a half cosine."""
+    """Rate of AdamW on captions, which falls along a half cosine."""
     warmup: float = 0.04
     """Share of the steps over which a rate rises from zero."""
     weight_decay: float = 0.02
-    """Of matrices; vectors do not decay."""
+    """For matrices; vectors do not decay."""
     weight_average: float = 0.999
     """Decay of the running average of the weights that is kept."""
     text_share: float = 0.5
@@ -142,7 +143,7 @@ class GroundedConfig:
     objective: Literal["risk", "listwise"] = "risk"
     """`risk`: expected CIDEr; `listwise`: cross entropy with a softmax of CIDEr."""
     risk_epochs: int = 6
-    """On M-best lists."""
+    """Passes over the M-best lists."""
     list_images: int = 20_000
     """M-best lists of at most so many training images; 0: of all of them. They take the longest."""
     list_captions: int = 1
@@ -152,19 +153,19 @@ class GroundedConfig:
     list_coverage: int = 4
     """`coverage` of [generation] for these lists."""
     risk_batch_size: int = 64
-    """Images a step, `hypotheses` sentences each."""
+    """Images per step, with `hypotheses` sentences each."""
     hypotheses: int = 24
-    """Sentences of a list that a step sees."""
+    """Sentences of a list in each step."""
     risk_rate: float = 1e-4
-    """AdamW's on lists, falling likewise."""
+    """Rate of AdamW on lists, which falls in the same way."""
     sharpness: float = 1.0
-    """What sentence scores are multiplied by before the softmax over the list."""
+    """Factor of sentence scores before the softmax over the list."""
     length_power: float = 0.0
     """Log-probabilities are divided by (words + 1) to this power: 0 their sum, 1 their mean."""
     temperature: float = 0.25
-    """Of the softmax of CIDEr (1 is a good caption's) in `listwise`."""
+    """Temperature of the softmax of CIDEr in `listwise` (a good caption has 1)."""
     caption_share: float = 0.15
-    """What the cross entropy on captions counts for beside it."""
+    """Weight of the cross entropy on captions beside it."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -188,7 +189,7 @@ class GroundedConfig:
 
 
 def objective_weights(text: str) -> dict[str, float] | None:
-    """What each metric of `MertConfig.objective` counts for; None for what is no objective.
+    """The weight of each metric in `MertConfig.objective`; None if the text is not an objective.
 
     >>> objective_weights("cider+0.5bleu"), objective_weights("bleu+bleu")
     ({'cider': 1.0, 'bleu': 0.5}, None)
@@ -226,9 +227,9 @@ class MertConfig:
     restarts: int = 20
     """Open: random starting points of the line search."""
     random_directions: int = 8
-    """Open: searched in each sweep, after every coordinate."""
+    """Open: directions searched in each sweep, after every coordinate."""
     bags: int = 0
-    """Bootstrap samples whose weights are averaged; 0 takes those of all images."""
+    """Bootstrap samples whose weights are averaged; 0: one run over all images."""
     halves_from: int = 400
     """From so many images up, one half (by hash) tunes the weights and the other fits the
     confidence. With fewer, all images serve both."""

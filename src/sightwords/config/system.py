@@ -1,4 +1,4 @@
-"""The settings of the whole system, and those that have names."""
+"""The settings of the whole system, and the presets."""
 
 from __future__ import annotations
 
@@ -94,5 +94,5 @@ PRESETS: Mapping[str, Config] = {
         grounded=GroundedConfig(enabled=True),
     ),
 }
-"""`paper`: every value as published, those it leaves open as measured. `default`: ours, the best of
-those in `docs/training.md`."""
+"""`paper`: every value as published; values that the paper leaves open are measured. `default`: our
+best, from `docs/training.md`."""

@@ -24,7 +24,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig:
-    """Section 3.1: from a photograph to the network's input."""
+    """Section 3.1: from a photo to the network's input."""
 
     resize: Literal["paper", "square"] = "paper"
     """`paper`: longer side to `size_px`, top left, zero padding; `square`: both sides, squashed."""
@@ -48,52 +48,53 @@ class WordsConfig:
     regions: Literal["grid", "proposals"] = "grid"
     """Section 3.1: dense scanning; or the boxes of the early system (section 6.3)."""
     proposals: int = 100
-    """Boxes an image, best first, beside the whole image; the paper's number is open."""
+    """Boxes per image, best first, beside the whole image; the paper's number is open."""
     proposal_cells: int = 3
-    """Features of a box are pooled in so many rows and columns; open."""
+    """Features of a box are pooled into this many rows and columns; open."""
     frozen: bool = False
     """Whether the backbone keeps its weights (the early system: not fine-tuned)."""
     labels: Literal["any", "fraction"] = "any"
-    """What an image teaches: whether any caption has the word (section 3.1), or how many do."""
+    """Target of a word: whether any caption has it (section 3.1), or the share of captions."""
     epochs: int = 3
     """Section 3.1: 3."""
     batch_size: int = 1
     """Section 3.1: one image in each batch."""
     accumulate: int = 1
-    """Each process takes its share of a batch in so many parts, where memory is short."""
+    """Each process computes its share of a batch in this many parts, to save memory."""
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Of the network's arithmetic; `auto`: bfloat16 on a GPU, float32 elsewhere."""
+    """Precision of the network's arithmetic; `auto`: bfloat16 on a GPU, float32 elsewhere."""
     lanes: int = 8
-    """Training straight from shards reads so many places of them side by side; the number of
-    processes divides it, and it divides the batch."""
+    """Training from shards reads this many streams of them side by side; a multiple of the number
+    of processes; `batch_size` is a multiple of it."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
     """Section 3.1: stochastic gradient descent."""
     schedule: Literal["step", "cosine"] = "step"
-    """The authors' solver: a tenth after each third of the training; or a half cosine to zero."""
+    """The authors' solver: a tenth of the rate after each third of the training; or a half cosine
+    to zero."""
     warmup: float = 0.0
     """Share of the steps over which the rate rises from zero; the authors use none."""
     learning_rate: float = 1.5625e-5
     """The authors' solver."""
     head_rate: float = 10.0
-    """The authors' solver: the new layer learns this many times faster."""
+    """The authors' solver: the rate of the new layer is this many times higher."""
     layer_decay: float = 1.0
-    """Rate of a layer over that of the next; below 1, early layers change less."""
+    """Rate of a layer divided by the rate of the next; below 1, early layers change less."""
     momentum: float = 0.99
-    """The authors' solver (SGD alone)."""
+    """The authors' solver (only SGD)."""
     weight_decay: float = 5e-4
     """The authors' solver."""
     gradient_clip: float = 0.0
-    """Largest gradient norm; 0 clips nothing, as the authors do."""
+    """Largest gradient norm; 0: no limit, as in the authors' solver."""
     dropout: float = 0.5
     """On fc6 and fc7 in the networks cited by section 3.1; before the head in others."""
     drop_path: float = 0.0
-    """Chance that a residual branch of the last block is left out (ViT alone)."""
+    """Chance that a residual branch of the last block is left out (only ViT)."""
     initial_bias: float = -6.58
-    """Of fc8: p = .00139 a region, .181 an image after the noisy-OR of 144 regions."""
+    """Bias of fc8: p = .00139 per region, .181 per image after the noisy-OR of 144 regions."""
     smallest_crop: float = 1.0
-    """Training crops take from this share of the image's area up to all of it; 1 crops nothing."""
+    """Training crops cover between this share of the image's area and all of it; 1: no crops."""
     flip: bool = False
-    """Whether training images are mirrored half of the time; the authors do not."""
+    """Whether half of the training images are mirrored; not by the authors."""
     jitter: float = 0.0
     """Training images change brightness and contrast by up to this share."""
     teacher_weight: float = 0.0
@@ -101,7 +102,7 @@ class WordsConfig:
     weight_average: float = 0.0
     """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
-    """Order of the images, crops, dropout and new layers."""
+    """Seed of the order of images, crops, dropout and new layers."""
 
     def __post_init__(self) -> None:
         for name in ("grid", "epochs", "batch_size", "accumulate", "lanes", "proposals",
@@ -125,7 +126,7 @@ class CalibrationConfig:
     threshold: float = 0.5
     """The global precision threshold tau (the authors' code: .5)."""
     minimum_content_words: int = 3
-    """The authors' code adds top-ranked words until three non-functional ones are out."""
+    """The authors' code adds top-ranked words until there are three content words."""
     held_out_images: int = 4000
     """Section 3.2: "a held-out subset of the training data"; the number is open."""
 
