@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from sightwords.cli.main import main
-from sightwords.cli.train.progress import Talk
+from sightwords.cli.train.progress import ProgressLine
 from sightwords.config import PRESETS, load_config
 
 
@@ -148,10 +148,10 @@ def test_progress_off_a_terminal_is_a_line_now_and_then(
 ) -> None:
     clock = iter([0.0, 10.0, 10.0, 31.0, 31.0])
     monkeypatch.setattr("sightwords.cli.train.progress.time.monotonic", lambda: next(clock))
-    talk = Talk()
-    talk.images(100)
-    talk.images(310)
-    talk.end()
+    line = ProgressLine()
+    line.images(100)
+    line.images(310)
+    line.end()
     assert capsys.readouterr().err == "sightwords: 310 images, 10 images/s\n"
 
 

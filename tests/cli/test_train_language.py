@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sightwords.cli.train.progress.Talk.tokens", stop)
+        patch.setattr("sightwords.cli.train.progress.ProgressLine.tokens", stop)
         assert main(command(corpus, *words)) == 130
     capsys.readouterr()
     assert main(["--verbose", *command(corpus, *words)]) == 0

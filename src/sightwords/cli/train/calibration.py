@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from sightwords.cli.options import HelpFormatter, add_set, read_set
-from sightwords.cli.train.progress import Talk
+from sightwords.cli.train.progress import ProgressLine
 from sightwords.cli.train.words import add_hold_out
 from sightwords.config.check import check
 
@@ -56,15 +56,15 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.words.proposals import read_proposals
 
     settings = read_set(CalibrationSettings, args)
-    talk = Talk()
+    line = ProgressLine()
     calibration = calibrate_detector(
         args.detector,
         held_out_examples(args.sources, hold_out=args.hold_out),
         method=settings.method,
         threads=settings.threads or None,
         proposals=read_proposals(settings.proposals) if settings.proposals else None,
-        progress=talk.images,
+        progress=line.images,
     )
-    talk.end()
+    line.end()
     print(json.dumps({"detector": str(args.detector), "images": calibration.images}))
     return 0

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from sightwords.cli.options import HelpFormatter
-from sightwords.cli.train.progress import Talk, need_torch
+from sightwords.cli.train.progress import ProgressLine, need_torch
 from sightwords.cli.train.settings import (
     add_settings,
     device_of,
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.train.dmsm.run import run_dmsm
     from sightwords.words.artefact import DEFAULT_DETECTOR
 
-    talk = Talk() if os.environ.get("RANK", "0") == "0" else None
+    line = ProgressLine() if os.environ.get("RANK", "0") == "0" else None
     found = run_dmsm(
         sources,
         args.out,
@@ -66,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
         device=device_of(settings),
         cache=settings.run.work or None,
         threads=settings.run.threads or None,
-        on_images=talk.images if talk else None,
-        progress=talk.captions if talk else None,
+        on_images=line.images if line else None,
+        progress=line.captions if line else None,
     )
-    if talk is None or found is None:
+    if line is None or found is None:
         return 0
-    talk.end()
+    line.end()
     row: dict[str, object] = {
         "dmsm": str(args.out),
         "images": found.images,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.options import HelpFormatter
-from sightwords.cli.train.progress import Talk
+from sightwords.cli.train.progress import ProgressLine
 from sightwords.cli.train.settings import add_settings, print_settings, read_settings
 from sightwords.errors import InputError
 
@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.train.data.sources import source_key
     from sightwords.train.language.run import train_language
 
-    talk, started = Talk(), time.monotonic()
+    line, started = ProgressLine(), time.monotonic()
     data, workers = settings.more["data"], settings.run.workers
     captions, text = [*args.sources] or [*data.train], [*data.text]
     if not captions and not text:
         args.parser.error("give captioned images (SOURCE) or sentences (--set data.text=FILE)")
-    sources = _sources(captions, text, args, workers, talk)
+    sources = _sources(captions, text, args, workers, line)
     vocabulary = _vocabulary(args, sources, settings)
     checkpoint, store = args.out / CHECKPOINT, args.out / STORE
     model = train_language(
@@ -87,9 +87,9 @@ def run(args: argparse.Namespace) -> int:
         threads=max(settings.run.threads, workers, 1), processes=workers,
         store=store if workers else None, checkpoint=checkpoint,
         store_key=source_key([*captions, *text]),
-        on_tokens=talk.tokens, on_parts=talk.parts,
+        on_tokens=line.tokens, on_parts=line.parts,
     ).quantised()  # fmt: skip
-    talk.end()
+    line.end()
     model.save(args.out)
     save_resolved(settings.config, args.out)
     checkpoint.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sources(
-    captions: list[str], text: list[str], args: argparse.Namespace, workers: int, talk: Talk
+    captions: list[str], text: list[str], args: argparse.Namespace, workers: int, line: ProgressLine
 ) -> LanguageSources:
     from sightwords.corpus import open_corpus
     from sightwords.corpus.sources import expand
@@ -113,7 +113,7 @@ def _sources(
 
     words = list(args.words)
     if args.detector is not None:
-        words = [_detected(captions, args.detector, args.out / TOP_WORDS, talk)]
+        words = [_detected(captions, args.detector, args.out / TOP_WORDS, line)]
     if workers:  # each file that a pattern names, since processes read them side by side
         captions = [name for source in captions for name in expand(source)]
         text = [name for source in text for name in expand(source)]
@@ -125,7 +125,7 @@ def _sources(
     )
 
 
-def _detected(sources: list[str], detector: Path, path: Path, talk: Talk) -> Path:
+def _detected(sources: list[str], detector: Path, path: Path, line: ProgressLine) -> Path:
     from sightwords.corpus import open_corpus
     from sightwords.train.language.detected_words import write_top_words
     from sightwords.words.detector import Detector
@@ -133,8 +133,8 @@ def _detected(sources: list[str], detector: Path, path: Path, talk: Talk) -> Pat
     if not sources:
         raise InputError("--detector: there are no images to find words in; name a SOURCE")
     loaded = Detector.load(detector, calibrated=False)
-    write_top_words(path, loaded, open_corpus(sources), progress=talk.images)
-    talk.end()
+    write_top_words(path, loaded, open_corpus(sources), progress=line.images)
+    line.end()
     return path
 
 

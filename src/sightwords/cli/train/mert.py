@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from sightwords.cli.options import HelpFormatter
-from sightwords.cli.train.progress import Talk
+from sightwords.cli.train.progress import ProgressLine
 from sightwords.cli.train.settings import (
     add_settings,
     print_settings,
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             grounded=mert.grounded and models.grounded is not None,
         ),
     )
-    talk, out = Talk(), args.parts / "rerank"
+    line, out = ProgressLine(), args.parts / "rerank"
     ranker, confidence = train_rerank(
         open_corpus(sources),
         models,
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
         out,
         threads=settings.run.threads or None,
         processes=settings.run.workers or 1,
-        progress=lambda done, _, unit: talk.images(done) if unit == "images" else None,
+        progress=lambda done, _, unit: line.images(done) if unit == "images" else None,
     )
-    talk.end()
+    line.end()
     save_resolved(config, out)
     row: dict[str, object] = {"rerank": str(out), "objective": ranker.objective}
     for name, values in ranker.values.items():

@@ -15,7 +15,7 @@ QUIET_SECONDS = 30.0
 """Between lines of progress where stderr is not a terminal."""
 
 
-class Talk:
+class ProgressLine:
     """Progress on stderr: a line that is redrawn on a terminal, else a line every half minute."""
 
     def __init__(self) -> None:
@@ -81,16 +81,16 @@ def need_torch() -> None:
         )
 
 
-def step_progress(talk: Talk, tensorboard: str) -> Progress:
+def step_progress(line: ProgressLine, tensorboard: str) -> Progress:
     """Reports to stderr, and to TensorBoard's files if a folder is given."""
     if not tensorboard:
-        return talk.step
+        return line.step
     from sightwords.train.fit import tensorboard_progress
 
     write = tensorboard_progress(tensorboard)
 
     def both(report: StepReport) -> None:
-        talk.step(report)
+        line.step(report)
         write(report)
 
     return both

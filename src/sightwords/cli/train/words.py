@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightwords.cli.options import HelpFormatter, at_least
-from sightwords.cli.train.progress import Talk, need_torch, step_progress
+from sightwords.cli.train.progress import ProgressLine, need_torch, step_progress
 from sightwords.cli.train.settings import (
     add_settings,
     device_of,
@@ -73,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
     _check(args, settings)
     need_torch()
     is_first = os.environ.get("RANK", "0") == "0"
-    talk = Talk() if is_first else None
-    network, vocabulary, export = _train(args, settings, sources, talk)
-    if talk is None or export is None:
+    line = ProgressLine() if is_first else None
+    network, vocabulary, export = _train(args, settings, sources, line)
+    if line is None or export is None:
         return 0
-    talk.end()
+    line.end()
     row: dict[str, object] = {
         "detector": str(args.out),
         "words": len(vocabulary),
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "difference_from_torch": export.difference,
     }
     if args.val:
-        row |= _validated(args, settings, network, vocabulary, talk)
+        row |= _validated(args, settings, network, vocabulary, line)
     print(json.dumps(row))
     return 0
 
@@ -104,7 +104,7 @@ def _check(args: argparse.Namespace, settings: Settings) -> None:
 
 
 def _train(
-    args: argparse.Namespace, settings: Settings, sources: list[str], talk: Talk | None
+    args: argparse.Namespace, settings: Settings, sources: list[str], line: ProgressLine | None
 ) -> tuple[WordNetwork, Vocabulary, Export | None]:
     from sightwords.train.words.run import train_detector
     from sightwords.words.proposals import read_proposals
@@ -124,8 +124,8 @@ def _train(
         keep=run.keep_decoded or None,
         proposals=read_proposals(run.proposals, limit=limit) if run.proposals else None,
         compile_network=run.compile,
-        table_progress=talk.images if talk else None,
-        progress=step_progress(talk, run.tensorboard) if talk else None,
+        table_progress=line.images if line else None,
+        progress=step_progress(line, run.tensorboard) if line else None,
     )
 
 
@@ -155,10 +155,10 @@ def _validated(
     settings: Settings,
     network: WordNetwork,
     vocabulary: Vocabulary,
-    talk: Talk,
+    line: ProgressLine,
 ) -> dict[str, object]:
     """AP and PHR on the images of `--val`, in %; null where no word could be judged."""
-    table = _validation_table(args, settings, network, talk)
+    table = _validation_table(args, settings, network, line)
     if settings.run.proposals:
         from sightwords.train.words.boxes.network import BoxNetwork
         from sightwords.train.words.boxes.training import validate_boxes
@@ -180,7 +180,7 @@ def _validated(
 
 
 def _validation_table(
-    args: argparse.Namespace, settings: Settings, network: WordNetwork, talk: Talk
+    args: argparse.Namespace, settings: Settings, network: WordNetwork, line: ProgressLine
 ) -> ImageTable:
     from sightwords.train.data.sources import corpus_table
 
@@ -191,7 +191,7 @@ def _validation_table(
         side_px=spec.size_px,
         resize=spec.resize,
         workers=settings.run.workers or None,
-        progress=talk.images,
+        progress=line.images,
     )
-    talk.end()
+    line.end()
     return table
