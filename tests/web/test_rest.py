@@ -296,6 +296,10 @@ def test_a_form_with_something_else(client: TestClient) -> None:
 def test_values_out_of_bounds(client: TestClient, query: str) -> None:
     answer = client.post(f"/v1/caption?{query}", files=files(picture()))
     assert (answer.status_code, code(answer)) == (422, "invalid")
+    name, _, value = query.partition("=")
+    message = answer.json()["error"]["message"]
+    assert message.startswith(f"{name} is")
+    assert value[:40] in message
 
 
 @pytest.mark.parametrize(

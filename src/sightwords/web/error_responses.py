@@ -39,7 +39,8 @@ def handle_errors(app: FastAPI) -> None:
     async def invalid_value(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         name = " ".join(str(part) for part in first["loc"][1:2])
-        return error_response(ApiError(422, "invalid", f"{name}: {first['msg']}"))
+        message = f"{name} is {first.get('input')!r:.60}: {first['msg']}"
+        return error_response(ApiError(422, "invalid", message))
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
