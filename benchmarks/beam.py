@@ -1,14 +1,10 @@
-"""Images a second of the beam search on one thread: numpy, numba, and the plain way beside them.
+"""Images per second of the beam search on one thread: numpy, numba, and scoring every word.
 
-    python benchmarks/beam.py MODEL                       # words of an image made up at random
     python benchmarks/beam.py MODEL --words detected.jsonl --widths 50,100,200
 
-MODEL is a language model's directory. Each line of `--words` is one image: {"dog": 0.9, ...}.
-Without it, images are made up: 19 words each, drawn in proportion to their counts, which is what a
-detector gives at a probability of .15. "plain" is the dense way: every word of the vocabulary is
-scored and those that are no extension are left out. The search is warmed up first; the time to
-load or compile the code is given apart. Speeds are by the clock, and by the processor's time of
-this process, which other work on the machine disturbs less.
+MODEL is a language model's folder. Each line of `--words` is one image: {"dog": 0.9, ...}. The
+search is warmed up first; the time to load or compile the code is printed apart. Speeds are by the
+clock, and by this process' CPU time, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -33,7 +29,6 @@ from sightwords.language.constraints import Constraints  # noqa: E402
 from sightwords.language.extend_dense import DenseExtensions  # noqa: E402
 from sightwords.language.generate import Backend, Generator  # noqa: E402
 from sightwords.language.maxent import MaxEnt  # noqa: E402
-from sightwords.text.vocabulary import CLOSED_CLASS  # noqa: E402
 
 Image = dict[str, float]
 
@@ -41,8 +36,7 @@ Image = dict[str, float]
 def main() -> None:
     args = arguments()
     model = MaxEnt.load(args.model)
-    images = read(args.words, model) if args.words else made_up(model, args.images)
-    images = images[: args.images]
+    images = read(args.words, model)[: args.images]
     words = np.mean([len(image) for image in images])
     print(
         f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, "
@@ -55,10 +49,10 @@ def main() -> None:
     for width in map(int, args.widths.split(",")):
         speeds = {backend: measure(model, images, width, backend) for backend in backends}
         for backend, (prepare, clock, processor) in speeds.items():
-            label = "plain" if backend == "dense" else backend
+            label = "every word" if backend == "dense" else backend
             print(
-                f"k = {width:4d}  {label:6s} {clock:7.1f} images/s by the clock "
-                f"{processor:7.1f} by the processor {processor / speeds['dense'][2]:5.1f} x plain  "
+                f"k = {width:4d}  {label:10s} {clock:7.1f} images/s by the clock "
+                f"{processor:7.1f} by CPU time {processor / speeds['dense'][2]:5.1f} x every word  "
                 f"ready after {prepare:.2f} s"
             )
 
@@ -66,7 +60,7 @@ def main() -> None:
 def measure(
     model: MaxEnt, images: list[Image], width: int, backend: str
 ) -> tuple[float, float, float]:
-    """Seconds to get ready, images a second by clock and by processor (better of two rounds)."""
+    """Seconds to prepare, images per second by clock and by CPU time (better of two rounds)."""
     started = time.perf_counter()
     config = GenerationConfig(beam_width=width)
     if backend == "dense":
@@ -88,30 +82,16 @@ def measure(
 
 
 def read(path: Path, model: MaxEnt) -> list[Image]:
-    """Images as JSON lines; words that the model does not know are left out."""
+    """Images from JSON lines; words that the model does not know are left out."""
     lines = path.read_text(encoding="utf-8").splitlines()
     images = [json.loads(line) for line in lines if line.strip()]
     return [{w: p for w, p in image.items() if w in model.vocabulary} for image in images]
 
 
-def made_up(model: MaxEnt, count: int) -> list[Image]:
-    rng = np.random.default_rng(0)
-    counts = np.array(model.vocabulary.counts, dtype=np.float64)
-    counts[[model.vocabulary.ids[w] for w in CLOSED_CLASS if w in model.vocabulary]] = 0
-    shares = counts / counts.sum()
-    return [
-        {
-            model.vocabulary.words[i]: float(rng.uniform(0.15, 1))
-            for i in rng.choice(len(counts), size=19, replace=False, p=shares)
-        }
-        for _ in range(count)
-    ]
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--words", type=Path, help="JSON lines of detected words")
+    parser.add_argument("--words", type=Path, required=True, help="JSON lines of detected words")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--widths", default="50,100,200")
     return parser.parse_args()

@@ -1,8 +1,6 @@
 """Captions with detected words for the benchmarks of the language model.
 
-Training words come from `--words`, detections of a detector that did not train on the images; or
-from `--held-out`, scores of some of them: those of the others are then drawn from these
-(`train/language/detection_noise.py`).
+Training words come from `--words`: detections of a detector that did not train on the images.
 """
 
 from __future__ import annotations
@@ -13,25 +11,19 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sightwords.config import PRESETS, LanguageConfig
 from sightwords.corpus import open_corpus
-from sightwords.corpus.ids import canonical_id
 from sightwords.corpus.splits import half_by_hash
-from sightwords.evaluate.word_scores import read_word_scores
 from sightwords.language.maxent import MaxEnt
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language.data import (
     AttributeSets,
-    Detections,
     Sentences,
     encode_blocks,
     joined,
     joined_sets,
     read_detections,
 )
-from sightwords.train.language.detection_noise import simulate_scores
 from sightwords.train.language.maxent import fit_language
 from sightwords.train.language.perplexity import corpus_perplexity
 from sightwords.types import Example
@@ -55,17 +47,16 @@ class Data:
     val_sets: AttributeSets | None
 
     def part(self, sentences: int) -> Data:
-        """The first so many sentences of the training text."""
+        """With only the first sentences of the training text."""
         return dataclasses.replace(self, train=first_sentences(self.train, sentences))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, help="folder of the captions")
     parser.add_argument("--train", nargs="+", default=["coco-train.jsonl.gz"], metavar="FILE")
-    parser.add_argument("--text", nargs="+", default=[], metavar="FILE", help="without images")
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--words", nargs="+", type=Path, metavar="NPZ", help="out of fold")
-    given.add_argument("--held-out", type=Path, metavar="NPZ")
+    parser.add_argument(
+        "--words", nargs="+", type=Path, metavar="NPZ", required=True, help="out of fold"
+    )
     parser.add_argument("--val-captions", default="coco-val.jsonl.gz", metavar="FILE")
     parser.add_argument("--val", type=Path, metavar="NPZ", help="words of those images")
     parser.add_argument("--half", type=int, choices=(0, 1), help="of them, by hash of the id")
@@ -83,21 +74,13 @@ def load(args: argparse.Namespace) -> Data:
     examples = [e for name in args.train for e in open_corpus(str(args.data / name))]
     captions = (caption for example in examples for caption in example.captions)
     vocabulary = Vocabulary.of_captions(captions, size=args.vocabulary)
-    if args.words:
-        found = [read_detections(path, threshold=config.attribute_threshold) for path in args.words]
-        sets, kind = joined_sets(f.attribute_sets(vocabulary) for f in found), "out of fold"
-    else:
-        sets = drawn_detections(examples, args.held_out).attribute_sets(vocabulary)
-        kind = "drawn from held-out images"
-    blocks = list(encode_blocks(examples, vocabulary, sets, text_weight=config.text_weight))
-    for name in args.text:
-        text = open_corpus(str(args.data / name))
-        blocks += encode_blocks(text, vocabulary, text_weight=config.text_weight)
-    train = joined(blocks)
+    found = [read_detections(path, threshold=config.attribute_threshold) for path in args.words]
+    sets = joined_sets(each.attribute_sets(vocabulary) for each in found)
+    train = joined(encode_blocks(examples, vocabulary, sets, text_weight=config.text_weight))
     print(
         f"{len(train)} captions ({(train.images >= 0).mean():.0%} with detected words), "
         f"{len(train.tokens)} tokens, {len(vocabulary)} words, "
-        f"{len(sets.ids) / max(1, len(sets)):.1f} attributes an image, {kind}"
+        f"{len(sets.ids) / max(1, len(sets)):.1f} attributes per image"
     )
     val, val_sets = validation(args, vocabulary)
     return Data(config, vocabulary, examples, train, sets, val, val_sets)
@@ -121,21 +104,6 @@ def validation(
         f"of {args.val_captions}{half}; {(text.tokens == len(vocabulary)).sum()} tokens are <unk>"
     )
     return text, sets
-
-
-def drawn_detections(examples: list[Example], held_out: Path) -> Detections:
-    """Real detections where there are some, drawn ones elsewhere."""
-    table = read_word_scores(held_out)
-    words = Vocabulary(tuple(table.words), tuple(range(len(table.words), 0, -1)), 10**9)
-    mentions = words.mentions([example.captions for example in examples])
-    names = [canonical_id(example.id) for example in examples]
-    place = {name: i for i, name in enumerate(names)}
-    known = [place[canonical_id(name)] for name in table.ids]
-    real = table.scores.astype(np.float32)
-    scores = simulate_scores(mentions, mentions[known], real)
-    scores[known] = real
-    found, columns = np.nonzero(scores >= BEST.attribute_threshold)
-    return Detections(names, list(table.words), found, columns, scores[found, columns])
 
 
 def fit(data: Data, config: Any, *, threads: int, **options: Any) -> MaxEnt:

@@ -1,4 +1,4 @@
-"""The language model over text larger than memory: several processes beside one, and memory.
+"""Language training on text larger than memory: time and memory by number of processes.
 
     python -m benchmarks.language_scale DATA --words top-words.npz [--val-words words-val.npz]
 

@@ -1,10 +1,10 @@
-"""Speed of the language model's training: beside memory, and beside torch written two ways.
+"""Speed of language training, beside random access to memory and beside torch.
 
     python -m benchmarks.language_speed DATA --words top-words.npz
 
-DATA holds coco-train.jsonl.gz. One run: NCE on one thread and on several, random access to a table
-of the same size, torch with embeddings and autograd (the straightforward way), with sparse
-gradients, and with the gradient written by hand (as fast as torch goes), all captions to the end.
+DATA holds coco-train.jsonl.gz. Measures NCE on one thread and on several, random access to a table
+of the same size, torch with embeddings and autograd, with sparse gradients, and with the gradient
+written by hand, and a whole training on all captions.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def best_of(run: Callable[[int], None], times: int) -> float:
 
 
 def random_access(bits: int, threads: int, accesses: int = 10_000_000) -> float:
-    """Read, add and write at random places of a table of 2^bits cells: places a second."""
+    """Read, add and write at random places of a table of 2^bits cells: places per second."""
     from concurrent.futures import ThreadPoolExecutor
 
     numba = require("numba", extra="fast", purpose="this benchmark")
@@ -129,12 +129,11 @@ def torch_rate(
     sparse: bool,
     batch: int = 2048,
 ) -> float:
-    """Tokens a second of NCE in batches of tensors.
+    """Tokens per second of NCE in batches of tensors.
 
-    With `autograd`, the straightforward way: embeddings, a loss, torch's own AdaGrad; `sparse`
-    makes their gradients so, which most would think of next. Without, a tuned one: the gradient
-    written down by hand, AdaGrad as two `index_add_`. Contexts are hashed and sets laid out
-    beforehand, outside the time: only what torch does is measured.
+    autograd: embeddings, a loss, torch's own AdaGrad, with `sparse` gradients or without.
+    Otherwise: the gradient by hand, AdaGrad as two `index_add_`. Contexts are hashed and word sets
+    laid out before the clock starts, so that only torch is measured.
     """
     torch = require("torch", extra="train", purpose="this benchmark")
     torch.set_num_threads(threads)

@@ -234,7 +234,7 @@ def seconds_a_step(loop: WordsFit, seconds: float, warm_up: int = WARM_UP) -> fl
     began = time.perf_counter()
     for steps in count(1):
         loop.advance()
-        # Looked at seldom: a GPU is told of steps ahead of time, and must not run dry.
+        # Checked rarely: the GPU must always have steps waiting.
         if steps % 8 == 0 or loop.device.type == "cpu":
             if steps % 32 == 0:
                 wait_for(loop.device)
