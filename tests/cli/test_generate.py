@@ -99,7 +99,7 @@ def test_a_misspelt_forbidden_word_is_named(
     arguments = ["--words", "dog", "--language", model, "--forbid", "gras", "--forbid", "zebra,a"]
     assert _run(*arguments) == 0
     assert capsys.readouterr().err == (
-        "sightwords: warning: forbid: not among the 5 words of the language model, so never said "
+        "sightwords: warning: forbid: not among the 5 words of the language model, so never used "
         "anyway: 'gras' (did you mean 'grass'?), 'zebra'\n"
     )
 
