@@ -16,7 +16,7 @@ from sightwords.metrics.score import Comparison
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.train.language.data import Detections, read_detections
 from sightwords.train.rerank.list_metrics import measure, references_of
-from sightwords.train.rerank.lists import LOG_PROB_STEP, Lists, joined, merged, starts_of
+from sightwords.train.rerank.lists import LOG_PROB_STEP, Lists, joined, starts_of
 from sightwords.train.rerank.make_lists import (
     detected_words,
     make_lists,
@@ -88,15 +88,11 @@ def test_select_and_best() -> None:
     assert [by_length.text(i) for i in range(2)] == ["dog runs on grass", "a dog runs"]
 
 
-def test_joined_and_merged() -> None:
+def test_joined() -> None:
     both = joined([lists_of(THREE), lists_of([["a cat"]], first=9)])
     assert (len(both), both.text(both.hypotheses - 1)) == (4, "a cat")
     with pytest.raises(InputError, match="is in two"):
         joined([both, both])
-    one, two = lists_of([["a dog", "a cat"]]), lists_of([["a cat", "dog runs", "a dog"]])
-    union = merged(one, two)
-    assert [" ".join(s) for s in union.sentences(0)] == ["a dog", "a cat", "dog runs"]
-    assert union.log_probs.tolist() == [-4.0, -4.0, -4.25]
 
 
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:

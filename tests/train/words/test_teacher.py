@@ -15,7 +15,7 @@ from sightwords.errors import ConfigError, CorpusError, InputError  # noqa: E402
 from sightwords.train.data.image_table import gathered  # noqa: E402
 from sightwords.train.words.labels import unknown_where_few  # noqa: E402
 from sightwords.train.words.run import new_network  # noqa: E402
-from sightwords.train.words.teacher import Teachers, average_weights, mixed  # noqa: E402
+from sightwords.train.words.teacher import Teachers, mixed  # noqa: E402
 from sightwords.train.words.training import train_words  # noqa: E402
 from sightwords.train.words.validation import score_images  # noqa: E402
 
@@ -60,14 +60,6 @@ def test_teachers_stay_as_they_are(toy_config: WordsConfig) -> None:
     assert not any(p.requires_grad for p in teachers.parameters())
     with pytest.raises(ConfigError, match="2 teachers"):
         Teachers([_new(toy_config), new_network(toy_config, 5, weights=None, size_px=48)])
-
-
-def test_the_mean_of_two_networks(toy_config: WordsConfig) -> None:
-    one, two, mean = (_new(toy_config) for _ in range(3))
-    with torch.no_grad():
-        two.head.bias += 1.0
-    average_weights([one, two], mean)
-    torch.testing.assert_close(mean.head.bias, one.head.bias + 0.5)
 
 
 def test_chosen_images_of_several_tables(squares: Any) -> None:

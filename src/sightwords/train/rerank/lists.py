@@ -276,39 +276,6 @@ def joined(parts: Sequence[Lists]) -> Lists:
     )
 
 
-def merged(first: Lists, second: Lists) -> Lists:
-    """Lists of the same images under two beam settings as one; equal sentences stand once.
-
-    The likelier log-likelihood of a sentence counts, and the order is by log-likelihood again.
-    """
-    second = second.select(second.rows(first.ids.tolist()))
-    if first.words != second.words:
-        raise InputError("lists of different language models; make both with one")
-    sentences: list[list[int]] = []
-    counts, log_probs = [], []
-    for image in range(len(first)):
-        best: dict[tuple[int, ...], float] = {}
-        for part in (first, second):
-            for h in range(part.offsets[image], part.offsets[image + 1]):
-                tokens = tuple(
-                    part.tokens[part.token_offsets[h] : part.token_offsets[h + 1]].tolist()
-                )
-                best[tokens] = max(best.get(tokens, -np.inf), float(part.log_probs[h]))
-        ranked = sorted(best.items(), key=lambda item: (-item[1], len(item[0]), item[0]))
-        sentences += [list(tokens) for tokens, _ in ranked]
-        log_probs += [value for _, value in ranked]
-        counts.append(len(ranked))
-    values = {f.name: getattr(first, f.name) for f in fields(first)}
-    values |= {
-        "offsets": starts_of(np.array(counts)),
-        "token_offsets": starts_of(np.array([len(s) for s in sentences])),
-        "tokens": np.array([t for s in sentences for t in s], dtype=np.uint16),
-        "log_probs": np.array(log_probs, dtype=np.float32),
-        "coverage": np.minimum(first.coverage, second.coverage),
-    }
-    return Lists(**values)
-
-
 def starts_of(counts: npt.NDArray[Any]) -> Ints:
     """(N,) counts -> (N + 1,) offsets.
 

@@ -58,12 +58,3 @@ def mixed(targets: Tensor, opinion: Tensor, weight: float) -> Tensor:
     opinion = opinion.to(targets.dtype)
     known = torch.where(targets.isnan(), opinion, targets)
     return known + weight * (opinion - known)
-
-
-@torch.no_grad()
-def average_weights(networks: Sequence[WordNetwork], into: WordNetwork) -> WordNetwork:
-    """The mean of the weights of detectors that began from the same ones (a "soup")."""
-    states = [network.state_dict() for network in networks]
-    for name, value in into.state_dict().items():
-        value.copy_(torch.stack([s[name].to(value) for s in states]).mean(dim=0).to(value.dtype))
-    return into
