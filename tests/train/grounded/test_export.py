@@ -12,15 +12,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
 from sightwords.config import GroundedConfig  # noqa: E402
-from sightwords.errors import BundleError, InputError, VocabularyError  # noqa: E402
+from sightwords.errors import BundleError, VocabularyError  # noqa: E402
 from sightwords.rerank.grounded import Grounded, GroundedSpec  # noqa: E402
 from sightwords.text.vocabulary import Vocabulary  # noqa: E402
 from sightwords.train.grounded.export import (  # noqa: E402
     export_grounded,
-    load_grounded,
     new_grounded,
-    save_grounded,
-    spec_of,
 )
 
 pytestmark = pytest.mark.torch
@@ -120,25 +117,8 @@ def test_a_network_of_other_images_is_refused(served: tuple[Path, Path], tmp_pat
     values = GroundedSpec.load(tmp_path)
     other = {name: getattr(values, name) for name in values.__slots__} | {"tokens": 18}
     GroundedSpec(**other).save(tmp_path)
-    with pytest.raises(BundleError, match=r"its image is \(3, 8\), grounded.json says \(18, 8\)"):
+    with pytest.raises(BundleError, match=r"\(3, 8\).*\(18, 8\)"):
         Grounded.load(tmp_path)
-
-
-def test_weights_come_back_with_their_settings(network: Any, tmp_path: Path) -> None:
-    save_grounded(network, tmp_path / "w.safetensors")
-    again = load_grounded(tmp_path / "w.safetensors")
-    assert again.config == CONFIG
-    assert spec_of(again, WORDS) == spec_of(network, WORDS)
-    for one, other in zip(network.parameters(), again.parameters(), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)  # float16
-
-
-def test_other_files_are_no_weights(tmp_path: Path) -> None:
-    (tmp_path / "w.safetensors").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"w\.safetensors"):
-        load_grounded(tmp_path / "w.safetensors")
-    with pytest.raises(InputError, match=r"absent\.safetensors"):
-        load_grounded(tmp_path / "absent.safetensors")
 
 
 def test_another_vocabulary_is_refused(network: Any, tmp_path: Path) -> None:

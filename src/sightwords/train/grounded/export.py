@@ -1,17 +1,14 @@
 """A trained grounded model -> a directory that `rerank.grounded` runs without torch.
 
-    GroundedNetwork + Vocabulary -> network.onnx, vocabulary.json, grounded.json
-
-`save_grounded` keeps the network itself, in float16, to export it or to train it further.
+GroundedNetwork + Vocabulary -> network.onnx, vocabulary.json, grounded.json
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,17 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from sightwords.config import GroundedConfig
-from sightwords.errors import BundleError, InputError, VocabularyError
+from sightwords.errors import BundleError, VocabularyError
 from sightwords.files import atomic_path
 from sightwords.rerank.grounded import NETWORK_NAME, VOCABULARY_NAME, Grounded, GroundedSpec
 from sightwords.rerank.prefix_tree import PrefixTree
 from sightwords.runtime import Network
-from sightwords.settings import from_mapping
-from sightwords.strict_json import loads
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
 from sightwords.train.grounded.network import GroundedNetwork
-from sightwords.train.weights import read_weights, save_weights
 from sightwords.train.words.export import write_program
 from sightwords.train.words.quantise import to_int8
 
@@ -60,28 +54,6 @@ def new_grounded(
     torch.manual_seed(config.seed)
     tokens, features = image_shape
     return GroundedNetwork(config, outcomes=len(vocabulary) + 2, tokens=tokens, features=features)
-
-
-def save_grounded(network: GroundedNetwork, path: str | os.PathLike[str]) -> None:
-    """Write weights in float16 with the settings that made them."""
-    sizes = f"{network.outcomes},{network.image_shape[0]},{network.image_shape[1]}"
-    save_weights(network, path, {"grounded": json.dumps(asdict(network.config)), "sizes": sizes})
-
-
-def load_grounded(path: str | os.PathLike[str]) -> GroundedNetwork:
-    """Read what `save_grounded` wrote."""
-    state, about = read_weights(path)
-    try:
-        outcomes, tokens, features = map(int, about["sizes"].split(","))
-        config = from_mapping(GroundedConfig, loads(about["grounded"]), where=os.fspath(path))
-        network = GroundedNetwork(config, outcomes=outcomes, tokens=tokens, features=features)
-        network.load_state_dict(state)
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise InputError(
-            f"{path}: not the weights of a grounded model ({error}); give a file that its training "
-            "wrote"
-        ) from error
-    return network.eval()
 
 
 def export_grounded(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,29 +25,11 @@ class ScoredLists:
     sentences: Sentences
     rewards: Tensor
     """CIDEr-D, 1 for an average caption."""
-    log_probs: Tensor
-    """Of the first language model."""
     valid: Tensor
     """False where a list has fewer than M sentences."""
 
     def __len__(self) -> int:
         return len(self.sentences)
-
-    @property
-    def lengths(self) -> Tensor:
-        """In words."""
-        return (self.sentences.targets != NOTHING).sum(dim=-1) - 1
-
-    def select(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> ScoredLists:
-        """Some of the lists."""
-        chosen = torch.as_tensor(np.asarray(rows, dtype=np.int64), device=self.valid.device)
-        return ScoredLists(
-            tuple(self.ids[row] for row in chosen.tolist()),
-            Sentences(self.sentences.images[chosen], self.sentences.targets[chosen]),
-            self.rewards[chosen],
-            self.log_probs[chosen],
-            self.valid[chosen],
-        )
 
     def to(self, device: str | torch.device) -> ScoredLists:
         """The same on another device."""
@@ -55,7 +37,6 @@ class ScoredLists:
             self.ids,
             self.sentences.to(device),
             self.rewards.to(device),
-            self.log_probs.to(device),
             self.valid.to(device),
         )
 
@@ -82,14 +63,13 @@ def scored_lists(
     end, places = len(vocabulary) + 1, config.maximum_length + 1
     shape = (len(kept), hypotheses)
     targets = np.full((*shape, places), NOTHING, dtype=np.int16)
-    values, log_probs = np.zeros(shape, np.float32), np.full(shape, -1e4, np.float32)
+    values = np.zeros(shape, np.float32)
     valid = np.zeros(shape, np.bool_)
     counts = np.minimum(np.diff(lists.offsets)[kept], hypotheses)
     row = np.repeat(np.arange(len(kept)), counts)
     rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     hypothesis = lists.offsets[kept][row] + rank
     values[row, rank], valid[row, rank] = rewards[hypothesis], True
-    log_probs[row, rank] = lists.log_probs[hypothesis]
     length = np.minimum(lists.lengths[hypothesis], places)
     which = np.repeat(np.arange(len(row)), length)
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
@@ -102,6 +82,5 @@ def scored_lists(
         tuple(lists.ids[kept].tolist()),
         Sentences(images, torch.from_numpy(targets)),
         torch.from_numpy(values),
-        torch.from_numpy(log_probs),
         torch.from_numpy(valid),
     )
