@@ -47,17 +47,6 @@ class PairedTest:
     """95th percentile."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBar:
-    """A mean with the paper's margin (section 6.1), from resamples of what was judged.
-
-    The margin is the farther of the 5th and the 95th percentile from the mean.
-    """
-
-    mean: float
-    margin: float
-
-
 def wilcoxon(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTest:
     """Wilcoxon's signed-rank test on per-image values, two-sided; equal pairs are left out.
 

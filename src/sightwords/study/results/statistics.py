@@ -13,10 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from sightwords.errors import StudyError
-from sightwords.metrics.significance import RESAMPLES, ErrorBar
+from sightwords.metrics.significance import RESAMPLES
 from sightwords.study.model import Ballot
 
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBar:
+    """A mean with the paper's margin (section 6.1), from resamples of what was judged.
+
+    The margin is the farther of the 5th and the 95th percentile from the mean.
+    """
+
+    mean: float
+    margin: float
 
 
 @dataclass(frozen=True, slots=True)

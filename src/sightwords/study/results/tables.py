@@ -15,7 +15,6 @@ from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.published import SYSTEMS
 from sightwords.evaluate.tables import NOT_GIVEN, OPEN
 from sightwords.files import write_text
-from sightwords.metrics.significance import ErrorBar
 from sightwords.study.model import HUMAN
 from sightwords.study.results.count import StudyResults
 from sightwords.study.results.disagreement import (
@@ -25,6 +24,7 @@ from sightwords.study.results.disagreement import (
     disagreement_page,
     disagreements,
 )
+from sightwords.study.results.statistics import ErrorBar
 from sightwords.study.store import Store, read_photo
 
 COLUMNS = ("≈", ">", "≥")
