@@ -75,7 +75,7 @@ def test_a_folder_becomes_jsonl_in_order_with_errors_aside(
     assert not (tmp_path / "captions.jsonl.part").exists()
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "13 photographs in" in captured.err
+    assert "13 photo" in captured.err
     assert "1 failed" in captured.err
 
 
@@ -285,11 +285,11 @@ def test_missing_captions_are_added_and_the_others_kept(
     Image.new("RGB", (9, 9), "blue").save(late)
     assert _batch(photos, out, tiny_bundle, "--overwrite", "missing") == 0
     _batch(photos, whole, tiny_bundle)
-    kept, anew = out.read_text().splitlines(), whole.read_text().splitlines()
-    assert len(kept) == len(anew) == len(before.splitlines()) + 1
+    kept, new_run = out.read_text().splitlines(), whole.read_text().splitlines()
+    assert len(kept) == len(new_run) == len(before.splitlines()) + 1
     new = [line for line in kept if "03a" in line]
-    assert new == [line for line in anew if "03a" in line]
-    assert [line.replace("hund", "dog") for line in kept] == anew
+    assert new == [line for line in new_run if "03a" in line]
+    assert [line.replace("hund", "dog") for line in kept] == new_run
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "json"])

@@ -31,7 +31,7 @@ Writer = Callable[[Path], None]
 
 MEMORY = 600 << 20
 SECONDS = 10.0
-LIMITS = ("--max-seconds", "3")  # fewer than by default: a third of the bombs use up their time
+LIMITS = ("--set", "max_seconds=3")  # fewer than by default: a third of the bombs use up their time
 BOMBS: dict[str, Writer] = runpy.run_path(str(Path(__file__).with_name("bombs.py")))["bombs"]()
 
 
