@@ -36,11 +36,6 @@ _LONG_KEY = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){32}"
 """More tables in tables than any setting has: the time Python takes grows with the square."""
 
 
-def load_toml(kind: type[T], path: str | os.PathLike[str]) -> T:
-    """Read a TOML file into a dataclass; what the file does not name keeps its default."""
-    return from_mapping(kind, read_toml(path), where=str(path))
-
-
 def read_toml(path: str | os.PathLike[str] | Sealed) -> dict[str, Any]:
     """A TOML file as nested mappings, nothing checked yet."""
     try:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from sightwords.config import DmsmConfig, WordsConfig
-from sightwords.settings import load_toml
+from sightwords.settings import from_mapping, read_toml
 from sightwords.train.data.shard_loader.index import shard_index
 from sightwords.train.data.shard_loader.lanes import Lanes
 from sightwords.train.data.shard_loader.loader import ShardLoader
@@ -53,7 +53,7 @@ def register_tiny_net() -> None:
 
 
 def words_config(folder: Path, **changes: Any) -> WordsConfig:
-    return replace(load_toml(WordsConfig, folder / "words.toml"), **changes)
+    return replace(from_mapping(WordsConfig, read_toml(folder / "words.toml")), **changes)
 
 
 def detector(folder: Path, out: Path, **options: Any) -> tuple[Any, list[float]]:

@@ -36,7 +36,7 @@ PRESETS: Mapping[str, Config] = {
         language=LanguageConfig(epochs=32, learning_rate=2.0, first_square=800.0),
     ),
     "default": Config(
-        images=ImagesConfig(resize="square", size_px=224),
+        images=ImagesConfig(size_px=224),
         words=WordsConfig(
             backbone="dinov2-vits14",
             epochs=8,

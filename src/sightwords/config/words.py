@@ -26,10 +26,9 @@ class VocabularyConfig:
 class ImagesConfig:
     """Section 3.1: from a photo to the network's input."""
 
-    resize: Literal["paper", "square"] = "paper"
-    """`paper`: longer side to `size_px`, top left, zero padding; `square`: both sides, squashed."""
     size_px: int = 565
-    """Section 3.1: 565, which gives 12 x 12 regions at stride 32."""
+    """Section 3.1: 565, which gives 12 x 12 regions at stride 32. The backbone decides whether this
+    is the longer side (AlexNet, VGG16) or the side of a square."""
 
     def __post_init__(self) -> None:
         check(self, "size_px", self.size_px >= 32, "at least 32")

@@ -63,7 +63,7 @@ def test_settings_in_force_are_saved_beside_it(tiny_net: Any, tmp_path: Path) ->
     export_detector(_network(tiny_net()), WORDS, _config(epochs=9), tmp_path)
     saved = load_config(tmp_path / RESOLVED_NAME)
     assert saved.words.epochs == 9
-    assert saved.images == ImagesConfig(resize="square", size_px=48)
+    assert saved.images == ImagesConfig(size_px=48)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def export_detector(
             )
     save_vocabulary(vocabulary, folder / VOCABULARY_NAME)
     spec = network.backbone.input
-    images = replace(config.images, resize=spec.resize, size_px=spec.size_px)
+    images = replace(config.images, size_px=spec.size_px)
     save_resolved(replace(config, images=images), folder)
     detector_spec(network, config).save(folder)
     size = (folder / NETWORK_NAME).stat().st_size

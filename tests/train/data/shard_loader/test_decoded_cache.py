@@ -291,7 +291,7 @@ def test_the_command_keeps_images(
     pattern = squares(40).shards(tmp_path / "shards", [10] * 4)
     settings = Config(
         vocabulary=VocabularyConfig(size=4),
-        images=ImagesConfig(resize="square", size_px=SIDE),
+        images=ImagesConfig(size_px=SIDE),
         words=replace(toy_config, lanes=4, epochs=2),
     )
     (tmp_path / "mine.toml").write_text(to_toml(settings), encoding="utf-8")

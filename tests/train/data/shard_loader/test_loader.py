@@ -339,7 +339,7 @@ def test_the_command_learns_from_shards(
     pattern = made.shards(tmp_path / "shards", [25] * 8)
     settings = Config(
         vocabulary=VocabularyConfig(size=4),
-        images=ImagesConfig(resize="square", size_px=SIDE),
+        images=ImagesConfig(size_px=SIDE),
         words=replace(toy_config, lanes=4),
     )
     (tmp_path / "mine.toml").write_text(to_toml(settings), encoding="utf-8")

@@ -132,7 +132,7 @@ def write_frozen(
     network = with_head(open_model(Path(base) / NETWORK_NAME), *head)
     write_bytes(folder / NETWORK_NAME, network)
     save_vocabulary(vocabulary, folder / VOCABULARY_NAME)
-    images = replace(config.images, resize=spec.input.resize, size_px=spec.input.size_px)
+    images = replace(config.images, size_px=spec.input.size_px)
     save_resolved(replace(config, images=images), folder)
     replace(spec, words=len(vocabulary)).save(folder)
     return folder
