@@ -169,7 +169,7 @@ def test_options_and_refused_options(watched: Watched) -> None:
 def test_errors_are_shown(watched: Watched) -> None:
     page = watched.page
     upload(page, broken=b"no image at all")
-    page.locator("#error", has_text="broken.png: no image").wait_for()
+    page.locator("#error", has_text="broken.png: is not").wait_for()
     assert page.locator("#error").get_attribute("role") == "alert"
     assert page.locator("#result").is_hidden()
     upload(page, huge=b"x" * 3_000_000)
@@ -302,7 +302,7 @@ def test_keys_keep_their_place_among_photographs(watched: Watched) -> None:
     page.keyboard.press("Enter")
     page.locator("#error", has_text="three.png").wait_for()
     label = page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert label.startswith("three.png: no image")
+    assert label.startswith("three.png: is not")
 
 
 def test_a_file_that_has_changed_is_not_the_servers_fault(watched: Watched, tmp_path: Path) -> None:

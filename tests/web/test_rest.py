@@ -176,7 +176,7 @@ def test_rank(make_ranking_engine: Callable[[], Engine], in_thread: InThread) ->
     ("body", "words"),
     [
         (b"", "empty file"),
-        (b"hello", "not a readable image"),
+        (b"hello", "hello"),
         (b"%PDF-1.7", "PDF"),
         (b"<!doctype html><p>404", "web page"),
         (picture()[:60], "damaged"),
