@@ -2,7 +2,7 @@
 
     python docs/make_pipeline_picture.py
 
-The grid is the real 12 x 12 one of `images.patch_regions`; no output of a model is shown.
+The grid is the real 12 x 12 one of `images.region_boxes`; no output of a model is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from sightwords.images import decode, patch_regions
+from sightwords.images import decode, region_boxes
 from sightwords.samples import sample_paths
 
 INK, PAPER, ACCENT, SOFT = "#1b2733", "#ffffff", "#0b6e99", "#e8f1f5"
@@ -48,7 +48,7 @@ def _photograph() -> Image.Image:
     path = next(p for p in sample_paths() if p.stem == "cat")
     photo = decode(path).resize((PHOTO, PHOTO))
     draw = ImageDraw.Draw(photo, "RGBA")
-    regions = patch_regions()
+    regions = region_boxes(window=5, stride=1, canvas=16)
     for step in range(17):
         at = round(step * PHOTO / 16)
         draw.line([(at, 0), (at, PHOTO)], (255, 255, 255, 90))

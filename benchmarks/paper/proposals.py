@@ -19,9 +19,11 @@ train nothing.
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ from shared import PARTS, likeliest, part_of, save_arrays  # type: ignore[import
 from sightwords.corpus.ids import canonical_id
 from sightwords.evaluate.grid import Grid
 from sightwords.evaluate.word_scores import WordScoreTable, write_word_scores
+from sightwords.files import atomic_path
 from sightwords.images import decode
 from sightwords.types import Box, Example
 from sightwords.words.noisy_or import pool
@@ -40,7 +43,6 @@ from sightwords.words.proposals import (
     Method,
     propose,
     read_proposals,
-    write_proposals,
 )
 
 COUNTS = (1, 10, 50, 100, 200)
@@ -156,6 +158,21 @@ def arguments() -> argparse.Namespace:
     judging.add_argument("--boxes", type=Path, required=True, help="boxes made by people")
     judging.set_defaults(run=run_quality)
     return parser.parse_args()
+
+
+def write_proposals(path: Path, proposals: Iterable[tuple[str, Sequence[Box]]]) -> int:
+    """Write the lines that `read_proposals` reads, corners to four digits; returns how many.
+
+    A path that ends in `.gz` is gzipped.
+    """
+    count = 0
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with atomic_path(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
+        for key, boxes in proposals:
+            corners = [[round(c, 4) for c in (b.x0, b.y0, b.x1, b.y1)] for b in boxes]
+            file.write(json.dumps({"id": key, "boxes": corners}) + "\n")
+            count += 1
+    return count
 
 
 if __name__ == "__main__":

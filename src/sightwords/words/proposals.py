@@ -12,10 +12,9 @@ gradients replace it here.
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -25,7 +24,6 @@ import numpy.typing as npt
 from PIL import Image
 
 from sightwords.errors import InputError, require
-from sightwords.files import atomic_path
 from sightwords.images import fit_size, resize, to_array
 from sightwords.strict_json import loads
 from sightwords.types import Box, FloatArray
@@ -89,23 +87,6 @@ def with_whole_image(boxes: Sequence[Box], *, limit: int) -> FloatArray:
     """
     corners = [(b.x0, b.y0, b.x1, b.y1) for b in boxes[:limit]]
     return np.array([(0.0, 0.0, 1.0, 1.0), *corners], dtype=np.float32)
-
-
-def write_proposals(
-    path: str | os.PathLike[str], proposals: Iterable[tuple[str, Sequence[Box]]]
-) -> int:
-    """Write the lines that `read_proposals` reads, corners to four digits; returns how many.
-
-    A path that ends in `.gz` is gzipped.
-    """
-    count = 0
-    opened = gzip.open if str(path).endswith(".gz") else open
-    with atomic_path(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
-        for key, boxes in proposals:
-            corners = [[round(c, 4) for c in (b.x0, b.y0, b.x1, b.y1)] for b in boxes]
-            file.write(json.dumps({"id": key, "boxes": corners}) + "\n")
-            count += 1
-    return count
 
 
 def _selective_search(cv2: ModuleType, bgr: npt.NDArray[np.uint8]) -> Sequence[Sequence[int]]:
