@@ -24,7 +24,11 @@ from sightwords.samples import sample_paths
 
 DOCS = Path(__file__).parents[2] / "docs"
 RUN = ("captioning.md", "auditing.md", "bundle.md", "own-photographs.md", "languages.md")
-PARSED = (*RUN, "serve.md", "../README.md")
+PARSED = (
+    *sorted(page.name for page in DOCS.glob("*.md") if page.name != "cli.md"),
+    "../README.md",
+    "../recipes/README.md",
+)
 BLOCK = re.compile(
     r"^(?:<!-- not run: ([^\n]+) -->\n)?```(bash|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
