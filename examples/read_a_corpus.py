@@ -1,4 +1,4 @@
-"""Read a corpus of one's own: a CSV of photographs and captions, problems named, words counted."""
+"""Read your own corpus, a CSV file of photos and captions; list its problems and count its words."""
 
 import csv
 import tempfile
@@ -11,13 +11,13 @@ from sightwords.text.vocabulary import Vocabulary
 CAPTIONS = {
     "cat.jpg": ["A cat looks at the camera.", "A tabby cat."],
     "coffee.jpg": ["A cup of coffee on a table."],
-    "gone.jpg": ["A photograph that is not there."],
+    "gone.jpg": ["A photo that is not there."],
 }
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        manifest = Path(folder) / "photographs.csv"
+        manifest = Path(folder) / "photos.csv"
         with manifest.open("w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file)
             rows.writerow(["image", "caption"])
