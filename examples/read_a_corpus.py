@@ -1,4 +1,4 @@
-"""Read your own corpus, a CSV file of photos and captions; list its problems and count its words."""
+"""Read your own corpus: a CSV file of photos and captions, its problems, and its words."""
 
 import csv
 import tempfile
