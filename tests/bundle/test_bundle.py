@@ -298,6 +298,13 @@ def test_sealing_replaces_the_sums_of_the_stages(bundle: Path, tmp_path: Path) -
     (words / "network.onnx").write_bytes(network[:-1])
     with pytest.raises(BundleError, match=r"network\.onnx is \d+ bytes long"):
         seal(bundle, name="colours", licence="CC0-1.0")
+    (words / "network.onnx").write_bytes(network[:-1] + bytes([network[-1] ^ 1]))
+    with pytest.raises(BundleError, match=r"network\.onnx has the SHA-256 sum"):
+        seal(bundle, name="colours", licence="CC0-1.0")
+    (words / "network.onnx").unlink()
+    with pytest.raises(BundleError, match=r"network\.onnx: no such file"):
+        seal(bundle, name="colours", licence="CC0-1.0")
+    assert (words / "sums.json").exists()
     (words / "network.onnx").write_bytes(network)
     manifest = seal(bundle, name="colours", licence="CC0-1.0")
     assert "words/sums.json" not in manifest.files

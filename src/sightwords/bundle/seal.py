@@ -46,24 +46,26 @@ def seal(
                 f"{folder}: has no directory {part}/; a bundle holds at least {', '.join(NEEDED)}"
             )
     sums = [part for part in PARTS if (folder / part / SUMS_NAME).is_file()]
-    for part in sums:
-        _check_sums(folder / part)
     replaced = {f"{part}/{SUMS_NAME}" for part in sums}
     paths = [path for path in files_of(folder, str(folder)) if path not in replaced]
     for path in paths:
         refuse_kind(path, str(folder))
+    files = {path: file_of(folder / path, str(folder)) for path in paths}
+    for part in sums:
+        _check_sums(folder / part, files)
     manifest = Manifest(
         name=name,
         licence=licence,
         provenance=provenance or {},
         scores=scores or {},
-        files={path: file_of(folder / path, str(folder)) for path in paths},
+        files=files,
     )
     parse_manifest(manifest.to_json(), where=str(folder))  # refuses what could not be loaded
     Bundle(folder, manifest, str(folder)).check()
+    manifest.save(folder)
+    # Last: a kill before this leaves both, and the next `seal` compares the files again.
     for part in sums:
         (folder / part / SUMS_NAME).unlink()
-    manifest.save(folder)
     return manifest
 
 
@@ -98,19 +100,20 @@ def unpack(archive: Place, directory: Place) -> Manifest:
     return manifest
 
 
-def _check_sums(stage: Path) -> None:
-    """Compare the files of a stage with its `sums.json`."""
+def _check_sums(stage: Path, files: Mapping[str, File]) -> None:
+    """Compare the sums that are sealed now with the stage's `sums.json`."""
     from sightwords.words.calibration import Calibration
 
     folder = folder_of(stage)
     assert isinstance(folder, Sealed)
     if stage.name == "words":
         Calibration.load(folder)  # that of another network is not listed
-    for name in folder.files:
-        try:
-            (folder / name).read_bytes()
-        except OSError as error:
-            raise unreadable(folder / name, error) from error
+    for name, expected in folder.files.items():
+        found = files.get(f"{stage.name}/{name}")
+        if found is None:
+            raise unreadable(folder / name, FileNotFoundError())
+        if found != expected:
+            raise (folder / name).changed(found.difference(expected))
 
 
 def file_of(path: Path, where: str) -> File:
