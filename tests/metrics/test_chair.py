@@ -96,6 +96,9 @@ def test_a_reference_or_a_box_is_enough() -> None:
         ("an orange and an apple", ["orange", "apple"]),
         ("a stuffed teddy bear on a bed", ["teddy bear", "bed"]),
         ("skis in the snow", ["skis"]),
+        ("two men in ties and a kitty beside kitties", ["person", "tie", "cat", "cat"]),
+        ("a couple of zebras and a family of bears", ["zebra", "bear"]),
+        ("a crowd of people watch a couple", ["person", "person"]),
         ("a grassy field", []),
     ],
 )

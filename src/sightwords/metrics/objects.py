@@ -49,6 +49,8 @@ _IRREGULAR = {
     "oxen": "ox", "loaves": "loaf", "skis": "ski", "policemen": "policeman", "firemen": "fireman",
     "gentlemen": "gentleman", "businessmen": "businessman", "ponies": "pony", "ladies": "lady",
     "babies": "baby", "puppies": "puppy", "tvs": "tv", "halves": "half", "scissors": "scissors",
+    "ties": "tie", "neckties": "necktie", "bowties": "bowtie", "pies": "pie", "collies": "collie",
+    "hoagies": "hoagie",
 }  # fmt: skip
 _SAME = frozenset({"bus", "tennis", "glass", "grass", "dress", "cross", "process", "across", "gas"})
 
@@ -123,8 +125,8 @@ def read_objects(path: str | Path) -> Objects:
 def singular(word: str) -> str:
     """The singular of an English noun as captions write it; other words may change, too.
 
-    >>> [singular(w) for w in ("buses", "sandwiches", "ponies", "dogs", "skis", "grass", "knives")]
-    ['bus', 'sandwich', 'pony', 'dog', 'ski', 'grass', 'knife']
+    >>> [singular(w) for w in ("buses", "sandwiches", "ponies", "ties", "skis", "grass", "knives")]
+    ['bus', 'sandwich', 'pony', 'tie', 'ski', 'grass', 'knife']
     """
     if word in _IRREGULAR:
         return _IRREGULAR[word]
