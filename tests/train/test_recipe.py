@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from sightwords.bundle import DEFAULT_BUNDLE
 from sightwords.config import PRESETS
 from sightwords.errors import ConfigError
 from sightwords.settings import read_toml
-from sightwords.train.recipe import load_recipe
+from sightwords.train.recipe import DataConfig, load_recipe
+from sightwords.train.split import data_key
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
@@ -52,6 +53,27 @@ def test_without_teachers_one_detector_is_trained(tmp_path: Path) -> None:
     path.write_text('[data]\ntrain = ["x.csv"]\n', encoding="utf-8")
     [network] = load_recipe(path).networks
     assert (network.stage, network.words) == ("detector", PRESETS["default"].words)
+
+
+def test_the_same_images_for_another_purpose_are_another_run(tmp_path: Path) -> None:
+    for name in ("x.csv", "y.csv"):
+        (tmp_path / name).write_text(f"image,caption\n{name}.jpg,a dog\n", encoding="utf-8")
+    x, y = ((str(tmp_path / name),) for name in ("x.csv", "y.csv"))
+    path = tmp_path / "mine.toml"
+    path.write_text('[data]\ntrain = ["x.csv"]\n', encoding="utf-8")
+    recipe = load_recipe(path)
+    uses = (
+        DataConfig(train=x),
+        DataConfig(train=x, validation=y),
+        DataConfig(train=x, more=y),
+        DataConfig(train=(*x, *y)),
+    )
+    keys = [data_key(replace(recipe, data=data)) for data in uses]
+    assert len(set(keys)) == len(uses)
+    copied = tmp_path / "elsewhere.csv"
+    copied.write_bytes((tmp_path / "x.csv").read_bytes())
+    moved = replace(recipe, data=DataConfig(train=(str(copied),)))
+    assert data_key(moved) == keys[0]
 
 
 PUPIL = "[[pupils]]\nteacher_weight = 0.5\n"

@@ -86,10 +86,10 @@ def folds_of(ids: Sequence[str]) -> npt.NDArray[np.int64]:
 
 
 def data_key(recipe: Recipe) -> tuple[str, ...]:
-    """The content of the captioned images."""
+    """The content of the captioned images, each with what it serves."""
     data = recipe.data
-    several = (content_key(names) for names in (data.train, data.validation, data.more))
-    return tuple(key for key in several if key)
+    several = {"train": data.train, "validation": data.validation, "more": data.more}
+    return tuple(f"{name}:{content_key(names)}" for name, names in several.items() if names)
 
 
 def content_key(sources: Iterable[str]) -> str:
