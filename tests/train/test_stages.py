@@ -113,3 +113,35 @@ def test_a_killed_stage_runs_again_in_its_folder(tmp_path: Path) -> None:
     assert rest.stdout.split() == ["kept", "done"]
     figures = json.loads((second / DONE_NAME).read_text("utf-8"))["figures"]
     assert figures == {"found": "left over"}
+
+
+def test_work_on_other_files_is_not_resumed(tmp_path: Path) -> None:
+    """An input that was lost and made again may differ: what was half done with it does not fit."""
+    made, stops = ["one"], [True]
+
+    def first(job: Job[None]) -> Mapping[str, object]:
+        (job.folder / "made").write_text(made[0], "utf-8")
+        return {}
+
+    def second(job: Job[None]) -> Mapping[str, object]:
+        half = job.folder / "half"
+        if not half.exists():
+            half.write_text((job.inputs["first"] / "made").read_text("utf-8"), "utf-8")
+        if stops[0]:
+            raise InterruptedError
+        return {"half": half.read_text("utf-8")}
+
+    stages = (
+        Stage[None]("first", (), lambda r: "", first),
+        Stage[None]("second", ("first",), lambda r: "", second),
+    )
+    with pytest.raises(InterruptedError):
+        run_stages(stages, None, tmp_path)
+    made[0], stops[0] = "two", False
+    for unfinished in (True, False):
+        [folder] = tmp_path.glob("first-*")
+        (folder / "made").unlink()
+        found = run_stages(stages, None, tmp_path)
+        assert found.figures["second"] == {"half": made[0]}, unfinished
+        made[0] = "three"
+    assert not (found.folders["second"] / "started.json").exists()

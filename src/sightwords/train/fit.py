@@ -150,10 +150,11 @@ class Fit(Generic[N]):
         while not over:
             loss = self.advance()
             over = self.is_over  # asked once: the clock may run out between two questions
-            report.add(loss, now=over or self.step % report_every == 0)
             if path is not None and (over or perf_counter() - saved > checkpoint_seconds):
                 self.save(path)
                 saved = perf_counter()
+            # Last: `progress` may end the run (`TimeLimitError`).
+            report.add(loss, now=over or self.step % report_every == 0)
         return self.finished()
 
     def advance(self) -> Tensor:

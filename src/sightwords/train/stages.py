@@ -17,6 +17,7 @@ import hashlib
 import json
 import logging
 import math
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ from sightwords.train.integrity import (
 log = logging.getLogger(__name__)
 
 DONE_NAME = "done.json"
+STARTED_NAME = "started.json"
+"""There while a stage runs: the sums of the files that it works on."""
 R = TypeVar("R")
 
 
@@ -126,7 +129,8 @@ def run_stages(
     found = Finished()
     ends = perf_counter() + max_seconds
     remove_partials(work)
-    for number, stage in enumerate(stages, 1):
+    wanted = stages[: names.index(until) + 1] if until else stages
+    for number, stage in enumerate(wanted, 1):
         missing = [name for name in stage.needs if name not in found.keys]
         if missing:
             raise ConfigError(f"stage {stage.name!r} needs {missing[0]!r}, which is not before it")
@@ -157,8 +161,6 @@ def run_stages(
         found.folders[stage.name] = folder
         found.figures[stage.name] = stored["figures"]
         found.sums[stage.name] = _sum_over(stored["files"])
-        if stage.name == until:
-            break
     return found
 
 
@@ -181,7 +183,9 @@ def _kept(name: str, folder: Path, key: str, inputs: Mapping[str, str]) -> Mappi
 
 def _run(stage: Stage[R], job: Job[R], key: str, inputs: Mapping[str, str]) -> Mapping[str, Any]:
     """Run one stage and write down that it is finished."""
+    _remove_work_on_other_files(job.folder, inputs)
     job.folder.mkdir(parents=True, exist_ok=True)
+    write_sealed(job.folder / STARTED_NAME, {"inputs": inputs})
     (job.folder / DONE_NAME).unlink(missing_ok=True)
     job.say(0, None, "")
     started = perf_counter()
@@ -192,10 +196,21 @@ def _run(stage: Stage[R], job: Job[R], key: str, inputs: Mapping[str, str]) -> M
         "seconds": round(perf_counter() - started, 1),
         "figures": figures,
         "inputs": inputs,
-        "files": sums_of(job.folder),
+        "files": {n: s for n, s in sums_of(job.folder).items() if n != STARTED_NAME},
     }
     write_sealed(job.folder / DONE_NAME, document)
+    (job.folder / STARTED_NAME).unlink()
     return document
+
+
+def _remove_work_on_other_files(folder: Path, inputs: Mapping[str, str]) -> None:
+    """Delete what an earlier run left (lists, a checkpoint) if it worked on other files."""
+    for path in (folder / STARTED_NAME, folder / DONE_NAME):
+        if path.exists():
+            stored = read_sealed(path)
+            if stored is None or stored.get("inputs") != inputs:
+                shutil.rmtree(folder)
+                return
 
 
 def _sum_over(files: Sums) -> str:
