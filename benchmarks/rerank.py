@@ -33,7 +33,7 @@ from sightwords.train.rerank.list_metrics import References, references_of
 from sightwords.train.rerank.lists import Lists
 from sightwords.train.rerank.mert import chosen
 from sightwords.train.rerank.mert_stages import Tuning, apply_ranker, tune_ranker
-from sightwords.train.rerank.run import Models, halves_of, tuning_of_images, tuning_of_nothing
+from sightwords.train.rerank.run import Models, halves_of, tuning_of_blank_images, tuning_of_images
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def judge_confidence(ranker: Ranker, held: Tuning, models: Models, config: Confi
     choices = apply_ranker(held, ranker)
     values = held.metrics.cider[choices.hypotheses]
     bad, unseen = (
-        apply_ranker(tuning_of_nothing(models, config, seed=seed), ranker) for seed in (0, 1)
+        apply_ranker(tuning_of_blank_images(models, config, seed=seed), ranker) for seed in (0, 1)
     )
     fitted, table = fit_and_judge(choices, values, bad=bad)
     print(
@@ -182,7 +182,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=6)
     parser.add_argument("--bags", type=int, default=0)
     parser.add_argument(
-        "--tune-images", type=int, default=0, help="the first so many (default: all)"
+        "--tune-images", type=int, default=0, help="how many, from the first on (default: all)"
     )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

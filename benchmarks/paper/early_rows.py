@@ -26,7 +26,7 @@ language model of another detector for one more epoch, which teaches it how far 
 trusted. `bring` writes `boxes-rows.npz` and `boxes-dmsm.zip`, which `paper_outputs.py` unpacks; for
 a set described later, `score ... --components-of early/train` reduces features the same way.
 
-Deviation: the early system described a box by fc7 of AlexNet, whose weights cannot be had.
+Deviation: the early system described a box by fc7 of AlexNet, whose weights are not available.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Plan:
     systems: tuple[System, ...]
     coverage: int = 2
     tune_images: int = 0
-    """MERT sees so many images of its half, the first by id; 0: all."""
+    """MERT uses this many images of its half, the first by id; 0: all."""
     seed: int = 0
     """Of drawn references, sampled sentences and MERT."""
 

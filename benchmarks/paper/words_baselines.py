@@ -16,9 +16,9 @@ PHR by part of speech of that half of `--val`; `--test` is scored and not judged
 SET=SOURCE ...` writes what the paper's rows of captions need besides (`paper_outputs.py`).
 
 Where the rows depart from the paper: its solver (SGD, one image a step, 3 epochs) would take hours,
-and fc6 and fc7 start from nothing, since their ImageNet weights cannot be had. All rows train with
-AdamW, warm-up and a half cosine, on crops and mirror images. All photographs are squashed to a
-square of `--stored-px`, training images being so in the shards; the 565 px canvas is then full.
+and fc6 and fc7 start from random weights, since their ImageNet weights are not available. All rows
+train with AdamW, warm-up and a half cosine, on crops and mirrored images. Photos are squashed to a
+square of `--stored-px`, as training images are in the shards; the 565 px canvas is then full.
 EfficientNet-Lite2 has 32 px a cell: 12 x 12 regions need 384 px, 288 px has 9 x 9, 256 px 8 x 8.
 """
 

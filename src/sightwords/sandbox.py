@@ -45,7 +45,7 @@ LARGEST_ANSWER = 256 << 20
 LONGEST_MESSAGE = 2000
 MOST_IDLE = 8
 CALLS = 1000
-"""A helper is replaced after so many calls, so that leaks of decoders stay small."""
+"""A helper is replaced after this many calls, so that leaks of decoders stay small."""
 
 _SIZES = struct.Struct("<II")
 _OUR_ERRORS = {

@@ -261,6 +261,6 @@ def test_what_is_not_learned_is_said(folder: Path, caplog: pytest.LogCaptureFixt
 
 
 def test_a_folder_that_is_no_bundle_is_left_alone(folder: Path) -> None:
-    with pytest.raises(sightwords.SightwordsError, match="is there and is no bundle"):
+    with pytest.raises(sightwords.SightwordsError, match="not a bundle"):
         train_all(load_recipe(folder / "mine.toml"), folder)
     assert (folder / "photos.csv").exists()

@@ -75,7 +75,7 @@ def _refused(family: int, address: Any) -> OSError | None:
     """Try to listen, as the server will; what stands in the way."""
     try:
         with socket.socket(family, socket.SOCK_STREAM) as tried:
-            if os.name == "posix":  # a server that has just stopped is no hindrance
+            if os.name == "posix":  # do not wait for a server that has just stopped
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

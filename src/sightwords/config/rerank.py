@@ -145,11 +145,11 @@ class GroundedConfig:
     risk_epochs: int = 6
     """Passes over the M-best lists."""
     list_images: int = 20_000
-    """M-best lists of at most so many training images; 0: of all of them. They take the longest."""
+    """M-best lists of at most this many training images; 0: all. They take the most time."""
     list_captions: int = 1
-    """Only of images with at least so many captions: a single one says little of a sentence."""
+    """Only of images with at least this many captions: one caption says little about a sentence."""
     list_sentences: int = 48
-    """Of each list, those that are likeliest per word."""
+    """Of each list, the sentences that are most probable per word."""
     list_coverage: int = 4
     """`coverage` of [generation] for these lists."""
     risk_batch_size: int = 64
@@ -231,7 +231,7 @@ class MertConfig:
     bags: int = 0
     """Bootstrap samples whose weights are averaged; 0: one run over all images."""
     halves_from: int = 400
-    """From so many images up, one half (by hash) tunes the weights and the other fits the
+    """With this many images or more, one half (by hash) tunes the weights and the other fits the
     confidence. With fewer, all images serve both."""
     seed: int = 0
 

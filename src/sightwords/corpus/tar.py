@@ -17,7 +17,7 @@ from sightwords.corpus.sources import READ_ERRORS, report_read_error
 
 BLOCK = 512
 MAX_MEMBER_BYTES = 256 * 2**20
-"""A photograph is far smaller; more than this is damage or a mistake."""
+"""A photo is far smaller; a larger member is damaged or a mistake."""
 
 _ABOUT_THE_NEXT = (b"x", b"X", b"g", b"L", b"K")  # pax and GNU headers
 

@@ -1,4 +1,4 @@
-"""Section 4.2 for log-bilinear models: score every word, then leave out what is no extension.
+"""Section 4.2 for log-bilinear models: score every word, then leave out what is not allowed.
 
 Slower than `extend`, and equal to it for models without log-bilinear features. `extend` skips words
 by bounds on their N-gram weights, which a log-bilinear score does not have.

@@ -1,4 +1,4 @@
-"""Does the DMSM find the sentence of a photograph, and the photograph of a sentence (section 5.1)?
+"""Does the DMSM find the sentence of a photo, and the photo of a sentence (section 5.1)?
 
     image and text vectors -> recall at 1, 5, 10 and the median rank, both ways
 

@@ -4,7 +4,7 @@
     length              2. its length in words
     log_prob_per_word   3. its log-probability per word, the end of sentence counting as one
     log_rank            4. the logarithm of its rank in the log-likelihood, from 1
-    mentioned_0 ... 10  5. 1 where it mentions so many detected words, else 0
+    mentioned_0 ... 10  5. 1 if it mentions this many detected words, else 0
     dmsm                6. its similarity with the image (section 5.1)
 
 Beyond the paper, off in its preset:
@@ -138,7 +138,7 @@ def sentence_features(
     missing = [name for name in names if name not in columns]
     if missing:
         known = "" if set(missing) <= set(NAMES) else f"; known: {', '.join(NAMES)}"
-        raise InputError(f"no feature {missing[0]!r} of the candidates at hand{known}")
+        raise InputError(f"the feature {missing[0]!r} was not computed for these candidates{known}")
     found = np.empty((len(candidates), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         found[:, place] = columns[name]

@@ -63,7 +63,7 @@ class GroundedSpec:
     vocabulary: int
     """Words that it tells apart."""
     words: int
-    """At most so many detected words are shown to it."""
+    """At most this many detected words are its input."""
     word_threshold: float
     maximum_length: int
     length_power: float

@@ -1,4 +1,4 @@
-"""Five photographs with free licences to try the package on; `SOURCES.md` beside them credits all.
+"""Five photos with free licences, to try the package; `SOURCES.md` beside them credits all.
 
 None of them is in a caption corpus, so captions of them are honest.
 """
@@ -12,7 +12,7 @@ SAMPLES = ("astronaut.jpg", "cat.jpg", "coffee.jpg", "photographer.jpg", "rocket
 
 
 def sample_paths() -> tuple[Path, ...]:
-    """Paths of the photographs, in alphabetical order.
+    """Paths of the photos, in alphabetical order.
 
     >>> [path.name for path in sample_paths()][:2]
     ['astronaut.jpg', 'cat.jpg']

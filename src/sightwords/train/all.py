@@ -1,4 +1,4 @@
-"""The whole system from captioned photographs: the stages of `sightwords train all`.
+"""The whole system from captioned photos: the stages of `sightwords train all`.
 
     vocabulary -> teachers -> pupils -> detector -> calibration -> features
                -> two half-data detectors -> detections -> language
@@ -122,13 +122,15 @@ def train_all(
 ) -> Finished:
     """Train every stage that is not finished, and write the bundle directory `out`.
 
-    Stages are kept in `work` (`out`.training unless given); the same call goes on where a killed
-    one stopped. `only`, `until` and `max_seconds` are those of `run_stages`; where they leave the
-    last stage out, no bundle is written.
+    Stages are kept in `work` (`out`.training unless given); the same call resumes where a killed
+    one stopped. `only`, `until` and `max_seconds` are those of `run_stages`; if they leave out the
+    last stage, no bundle is written.
     """
     target = Path(out)
     if target.exists() and not (target / "bundle.json").exists() and any(target.iterdir()):
-        raise BundleError(f"{target}: is there and is no bundle; name another directory")
+        raise BundleError(
+            f"{target}: this directory exists and is not a bundle; name another directory"
+        )
     _check_inputs(recipe)
     folder = Path(work) if work is not None else target.with_name(f"{target.name}.training")
     found = run_stages(
@@ -197,7 +199,7 @@ def _check_inputs(recipe: Recipe) -> None:
 
 
 def _check_start(recipe: Recipe) -> None:
-    """Hours on a network that starts from nothing must be asked for by name."""
+    """Training a network from random weights takes hours and must be asked for by name."""
     if recipe.base is not None or recipe.data.weights:
         return
     from sightwords.train.words.backbones import RANDOM_WITHOUT_WEIGHTS
@@ -205,9 +207,9 @@ def _check_start(recipe: Recipe) -> None:
     name = recipe.config.words.backbone
     if name in RANDOM_WITHOUT_WEIGHTS:
         raise ConfigError(
-            f"data: names neither base nor weights, so that {name} would start from random numbers "
-            "and learn to see from these photographs alone: expect poor captions after hours; give "
-            'base = "default" (the network inside the package, a CPU will do) or weights = '
+            f"data: names neither base nor weights, so {name} would start from random numbers "
+            "and learn only from these photos: expect poor captions after hours; give "
+            'base = "default" (the network inside the package; a CPU is enough) or weights = '
             f'"{_PRETRAINED.get(name, "FILE")}" (pretrained; on a GPU) or, if you mean it, '
             f'weights = "{RANDOM}"'
         )

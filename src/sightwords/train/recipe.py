@@ -68,30 +68,30 @@ class DataConfig:
     the one inside the package; empty: the network itself is trained."""
     weights: str = ""
     """Pretrained weights of the backbone, where the network itself is trained: a file, a folder or
-    a hub id. A backbone that has none of its own needs them, or `random`: to start from nothing."""
+    a hub id. A backbone without built-in weights needs them, or `random`: random weights."""
     held_out_share: float = 0.25
     """At most this share of the images is held out; `held_out_images` of [calibration] at most."""
     language_words: int = 4000
     """Vocabulary of the language model; that of the detector is `size` of [vocabulary]."""
     language_base: str = ""
-    """A language model directory to go on from, `default` for the one inside the package: it
+    """A language model directory to start from, `default` for the one inside the package: it
     knows grammar that few captions cannot teach, and keeps its own words."""
     base_words: bool = True
     """Whether words that the base detector knows start from its weights; false for captions of
-    another language, whose words mean other things (German *hat* is no hat)."""
+    another language, whose words mean other things (German *hat* is not a hat)."""
     closed_class: tuple[str, ...] = CLOSED_CLASS
-    """Words of the captions' language that say nothing of an image: articles, prepositions. They
-    are no detections, and no words that a sentence is asked to mention (section 4.1)."""
+    """Words of the captions' language that describe nothing in an image, such as articles. They
+    are not detected, and a sentence need not mention them (section 4.1)."""
     keep_capitals: bool = False
-    """Whether captions spell words as those trained on do (German *Hund*), not in lower case."""
+    """Whether captions have the capitals of the training captions (German *Hund*)."""
     cross_fit: Literal["auto", "on", "off"] = "auto"
     """Whether detections for the language model come from two detectors, each trained on one half
-    of the images and scoring the other; `auto`: with `base`, or from 10,000 images up. Without,
-    they are drawn from those of held-out images."""
+    of the images and scoring the other; `auto`: with `base`, or with 10,000 images or more. Without
+    them, detections are drawn from those of held-out images."""
     form: Literal["float32", "int8"] = "int8"
     """What a trained network is stored as."""
     name: str = "my-captioner"
-    licence: str = "unknown: say under which terms the photographs and captions may be used"
+    licence: str = "unknown: say under which terms the photos and captions may be used"
 
     def __post_init__(self) -> None:
         if not 0 < self.held_out_share <= 0.5:

@@ -1,4 +1,4 @@
-"""Which photographs serve which stage of `sightwords train all`; each id decides by its hash.
+"""Which photos serve which stage of `sightwords train all`; each id decides by its hash.
 
     train        all but those held out train the detectors
     calibration  held out: they fit the precision of each word
@@ -79,8 +79,8 @@ def folds_of(ids: Sequence[str]) -> npt.NDArray[np.int64]:
     fold = np.array([half_by_hash(name, salt=FOLD_SALT) for name in ids])
     if fold.all() or not fold.any():
         raise CorpusError(
-            f"{len(fold)} training images fall into one half, so that none can score the other; "
-            'give more photographs, or set cross_fit = "off" in [data]'
+            f"all {len(fold)} training images are in one half, and the other is empty; "
+            'give more photos, or set cross_fit = "off" in [data]'
         )
     return fold
 

@@ -2,13 +2,13 @@
 
 A stage names the stages it needs, the settings it depends on and a function. It works in a folder
 of its own, `NAME-HASH`; `done.json`, written last, says that it is finished. Change a setting, and
-that stage and all that need it run again; stop the run at any moment, and it goes on from there.
+that stage and all that need it run again; a run that was stopped resumes from there.
 `done.json` holds the sums of the stage's files and of those it was made from: a stage whose files
 are damaged runs again, and so do those that need it unless it wrote the very same files again.
 
-A GPU often comes in pieces: `only` and `until` choose stages, a time limit stops the one that is
-running. Keys depend on content and settings, not on paths: a work folder that was copied to another
-machine goes on there.
+A GPU is often available only for short times: `only` and `until` choose stages, a time limit stops
+the one that is running. Keys depend on content and settings, not on paths: a work folder that
+was copied to another machine resumes there.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def run_stages(
     """Run what is not finished yet or is damaged, in the order of the table.
 
     `only` runs these stages alone, on what others left; `until` ends after that one. After
-    `max_seconds` the running stage is stopped where it next tells its progress, and
-    `Finished.stopped` names it: the same call goes on from its last checkpoint.
+    `max_seconds` the running stage is stopped when it next reports progress, and
+    `Finished.stopped` names it: the same call resumes from its last checkpoint.
     """
     names = [stage.name for stage in stages]
     for name in (*only, *([until] if until else [])):

@@ -158,7 +158,7 @@ def choose_words(
     """Places of the words of section 3.2, ranked by precision (ties: by probability, then word).
 
     The shortest head of the ranking that has every word of at least `threshold` and at least
-    `minimum_content_words` words outside `closed_class` (all words, if there are not so many).
+    `minimum_content_words` words outside `closed_class` (all words, if there are fewer).
     Words less probable than `least_share * threshold` come at the end of the ranking.
 
     >>> precisions = np.array([0.9, 0.4, 0.1, 0.3], dtype=np.float32)

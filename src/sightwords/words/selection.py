@@ -27,7 +27,7 @@ class WordSelector:
     minimum_prob: float
     minimum_precision: float = 0.0
     minimum_words: int = 3
-    """At least so many words are selected, however improbable: a sentence needs some."""
+    """At least this many words are selected, even if improbable: a sentence needs some."""
 
     def __call__(self, scores: WordScores, regions: RegionScores) -> DetectedWords:
         """Most precise first, then by probability, then by word; with boxes."""

@@ -145,7 +145,7 @@ class Search:
         self.cost_bits = (self.no_weight + self.weight - 1).bit_length()
         if self.cost_bits > _KEY_BITS:
             raise ScoreError(
-                f"METEOR cannot align a sentence of {longest} words in which so many repeat; "
+                f"METEOR cannot align a sentence of {longest} words with so many repeated words; "
                 "shorten it"
             )
 

@@ -75,7 +75,7 @@ def gathered(tables: Sequence[ImageTable], wanted: Callable[[str], bool]) -> Ima
     if not tables:
         raise CorpusError("no image tables to choose from; give a source of images")
     if len({(table.side_px, table.resize) for table in tables}) != 1:
-        raise CorpusError("image tables of different sizes cannot be joined; build them alike")
+        raise CorpusError("image tables of different sizes cannot be joined; give them one size")
     rows = [[row for row, name in enumerate(t.ids) if wanted(name)] for t in tables]
     side = tables[0].side_px
     pixels = np.empty((sum(map(len, rows)), side, side, 3), dtype=np.uint8)

@@ -1,11 +1,11 @@
-"""Fit the probability that a chosen caption is good, and say how far it can be trusted.
+"""Fit the probability that a chosen caption is good, and measure how reliable it is.
 
     choices of the re-ranker with their CIDEr-D (+ images known to be bad) -> Confidence
 
 "Good" is a CIDEr-D of at least a threshold; unless given, the one that 62 % of the captions reach.
 A logistic regression tells good from bad, with images that show nothing (blank, noise) as further
 examples of bad; Platt's scaling then fits the log-odds of images that the regression did not see to
-what became of them, so that the probabilities hold for photographs. Reliability is cross-validated.
+their outcomes, so that the probabilities hold for photos. Reliability is cross-validated.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 GOOD_SHARE = 0.62
 """Of the captions that are good, where no threshold is given."""
 BAD_WEIGHT = 0.3
-"""What all images known to be bad count for together, in shares of the photographs."""
+"""The weight of all images known to be bad together, as a share of the photos'."""
 FOLDS = 5
 RIDGE = 1.0
 FREE = 0.01
-"""The ridge of strangeness, which hardly any photograph has: it may weigh as much as it must."""
-PHOTOGRAPHS_A_UNIT = 2
-"""Strangeness needs so many photographs for each of the D numbers that describe one: a direction
-found with fewer is that of these photographs alone, and most new ones lie far along it."""
+"""The ridge of strangeness, a feature that hardly any photo has, so its weight may be large."""
+PHOTOS_PER_UNIT = 2
+"""Strangeness needs this many photos for each of the D numbers that describe one: a direction
+found with fewer fits only these photos, and most new photos are far along it."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -156,12 +156,12 @@ def fit_and_judge(
 
 
 def _familiar(choices: Choices, bad: Choices | None) -> Familiar | None:
-    """What tells photographs from images of nothing, where enough of both are known."""
+    """What separates photos from blank and noise images, if enough of both are known."""
     if bad is None or choices.tokens is None or bad.tokens is None:
         return None
     count, units = choices.tokens.shape
-    if count < PHOTOGRAPHS_A_UNIT * units:
-        log.info("%d photographs are too few to tell strange images by %d numbers", count, units)
+    if count < PHOTOS_PER_UNIT * units:
+        log.info("%d photos are too few to recognise blank images by %d numbers", count, units)
         return None
     return Familiar.of(choices.tokens, bad.tokens)
 

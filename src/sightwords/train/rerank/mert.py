@@ -31,7 +31,7 @@ GAIN = 1e-5
 """A sweep that gains less is the last."""
 SWEEPS = 20
 SCOUTED = 500
-"""About so many images judge which starts are worth all of them."""
+"""About this many images decide which starting points are tried on all images."""
 KEPT = 2
 """Starts that are."""
 
@@ -75,7 +75,7 @@ class Problem:
         return total
 
     def value(self, weights: Floats, image_weights: Floats | None = None) -> float:
-        """The objective of the best-scored hypotheses; of equal ones the first, the likeliest."""
+        """The objective of the best-scored hypotheses; in a tie the first, the most probable."""
         rows = self.statistics[chosen(self.scores(weights), self.offsets)].astype(np.float64)
         sums = rows.sum(axis=0) if image_weights is None else image_weights @ rows
         return float(self.objective.value(sums))
@@ -222,7 +222,7 @@ def _within_scale(features: FloatArray, offsets: Ints) -> Floats:
         column = features[:, place].astype(np.float64)
         if not np.isfinite(column).all():
             raise InputError(
-                f"feature number {place + 1} has values that are not finite; leave it out, or mend "
+                f"feature number {place + 1} has values that are not finite; leave it out, or fix "
                 "what computes it"
             )
         scale[place] = within_deviation(column, offsets)

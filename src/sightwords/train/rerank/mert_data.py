@@ -51,7 +51,7 @@ def list_features(
         if len(values) != lists.hypotheses:
             raise InputError(
                 f"{len(values)} values of {name!r} for {lists.hypotheses} sentences; they belong "
-                "to other lists: score these anew"
+                "to other lists: score these lists again"
             )
     found = np.empty((lists.hypotheses, len(names)), dtype=np.float32)
     for image, candidates in enumerate(image_candidates(lists)):

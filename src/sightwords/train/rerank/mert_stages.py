@@ -192,7 +192,7 @@ def _given(tuning: Tuning, config: MertConfig) -> dict[str, Values]:
         return {}
     if tuning.dmsm is None:
         raise InputError(
-            "the settings ask for the DMSM's similarity and there is no model; give one, or set "
+            "the settings ask for the DMSM's similarity, but no DMSM was given; give one, or set "
             "dmsm = false in [mert]"
         )
     return {"dmsm": tuning.dmsm}
@@ -201,7 +201,7 @@ def _given(tuning: Tuning, config: MertConfig) -> dict[str, Values]:
 def _ask(tuning: Tuning, mask: Mask) -> Values:
     if tuning.grounded is None:
         raise InputError(
-            "the settings ask for the grounded model's score and there is no model; give one, or "
+            "the settings ask for the grounded model's score, but none was given; give one, or "
             "set grounded = false in [mert]"
         )
     return tuning.grounded(mask)

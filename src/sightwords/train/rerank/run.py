@@ -254,22 +254,22 @@ def tuned_weights(whole: Tuning, config: MertConfig, *, progress: Say = silent) 
 def fitted_confidence(
     whole: Tuning, ranker: Ranker, models: Models, config: Config, *, threads: int | None = None
 ) -> Confidence:
-    """Confidence from the captions of the half that MERT did not see, and images of nothing."""
+    """Confidence from captions of the half that MERT did not see, and blank and noise images."""
     judged = halves_of(whole, config.mert)[1]
     choices = apply_ranker(judged, ranker)
-    nothing = apply_ranker(tuning_of_nothing(models, config, threads=threads), ranker)
+    nothing = apply_ranker(tuning_of_blank_images(models, config, threads=threads), ranker)
     cider = judged.metrics.cider[choices.hypotheses]
     return fit_confidence(choices, cider, bad=nothing, seed=config.mert.seed)
 
 
-def tuning_of_nothing(
+def tuning_of_blank_images(
     models: Models, config: Config, *, threads: int | None = None, seed: int = 0
 ) -> Tuning:
     """Lists of blank and noise images, for `fit_confidence`."""
-    return tuning_of_images(_nothing(BAD_IMAGES, seed=seed), models, config, threads=threads)
+    return tuning_of_images(_blank(BAD_IMAGES, seed=seed), models, config, threads=threads)
 
 
-def images_of_nothing(count: int, *, seed: int = 0) -> Iterator[Image.Image]:
+def blank_and_noise_images(count: int, *, seed: int = 0) -> Iterator[Image.Image]:
     """Blank images, gradients, noise, and noise out of focus, in turn."""
     rng = np.random.default_rng(seed)
     for number in range(count):
@@ -294,8 +294,8 @@ def _tunable(examples: Iterable[Example]) -> Iterator[Example]:
         yield example
 
 
-def _nothing(count: int, *, seed: int) -> Iterator[tuple[Example, Image.Image]]:
-    for number, image in enumerate(images_of_nothing(count, seed=seed)):
+def _blank(count: int, *, seed: int) -> Iterator[tuple[Example, Image.Image]]:
+    for number, image in enumerate(blank_and_noise_images(count, seed=seed)):
         yield Example(f"nothing-{number}", None, (), "train", "nothing"), image
 
 

@@ -89,7 +89,7 @@ def confidence_stage(job: Work) -> Figures:
             recipe.config,
             threads=recipe.threads,
         )
-    except InputError as error:  # few photographs, all captioned equally well
+    except InputError as error:  # few photos, all captioned equally well
         log.warning("captions will have no confidence: %s", error)
         return {"good_from": None}
     confidence.save(job.folder / "rerank")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 RERANK_SALT = "rerank"
 FEWEST_IMAGES = 20
 CROSS_FIT_IMAGES = 10_000
-"""From so many images up, `cross_fit = "auto"` trains two more detectors on halves."""
+"""With this many images or more, `cross_fit = "auto"` trains two more detectors on halves."""
 
 
 def vocabulary_stage(job: Work) -> Figures:
@@ -365,7 +365,7 @@ def _save_scores(job: Work, name: str, ids: Sequence[str], scores: np.ndarray) -
 
 
 def _described_in_torch(job: Work, split: Split) -> Described:
-    """The trained network over all images to learn from, resized as photographs are served."""
+    """The trained network over all images to learn from, resized as in captioning."""
     from sightwords.train.dmsm.image_features import describe_images
 
     recipe = job.recipe
