@@ -85,6 +85,13 @@ def test_options_are_met_and_checked_at_once(captioner: Captioner, tiny_bundle: 
         captioner.with_options(min_precision=2)
 
 
+def test_shown_in_a_python_session_they_fill_one_line(captioner: Captioner) -> None:
+    trace = captioner.trace(Image.new("RGB", (30, 20), "red"))
+    assert repr(trace) == f"Trace(caption={trace.caption.text!r})"
+    assert len(repr(captioner)) < 100
+    assert captioner.fingerprint[:12] in repr(captioner)
+
+
 def test_words_in_one_string_are_split(captioner: Captioner) -> None:
     """'man,woman' once forbade nothing, without a word."""
     red = Image.new("RGB", (40, 30), "red")

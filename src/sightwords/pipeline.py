@@ -57,6 +57,9 @@ class Trace:
     candidates: MBest
     caption: Caption
 
+    def __repr__(self) -> str:
+        return f"Trace(caption={self.caption.text!r})"  # not its thousands of numbers
+
 
 @dataclass(frozen=True, slots=True)
 class Captioner:
@@ -74,6 +77,9 @@ class Captioner:
     """Identifies the bundle: a SHA-256 sum over all its files."""
     limits: ImageLimits = DEFAULT_LIMITS
     """What decoding one photo may cost."""
+
+    def __repr__(self) -> str:
+        return f"Captioner(fingerprint={self.fingerprint[:12]!r})"  # not the whole model
 
     @overload
     def __call__(self, source: ImageSource) -> Caption: ...
