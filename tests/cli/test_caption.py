@@ -132,6 +132,28 @@ def test_figures(folder: Path, tiny_bundle: Path) -> None:
         assert figure.width > 800
 
 
+def test_figures_that_cannot_be_written(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "red.png"
+    assert _run(tiny_bundle, folder / "sky.png", "--explain", file) == 1
+    assert f"--explain {file}: cannot be made" in capsys.readouterr().err
+    (folder / "out" / "sky.png").mkdir(parents=True)  # where the figure would be
+    assert _run(tiny_bundle, folder / "sky.png", "--explain", folder / "out") == 1
+    err = capsys.readouterr().err
+    assert f"{folder / 'out' / 'sky.png'}: cannot be written" in err
+    assert "report" not in err
+
+
+def test_too_little_memory_to_decode_anything_is_refused(
+    folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _run(tiny_bundle, folder / "sky.png", "--set", "max_memory=1")
+    assert ended.value.code == 2
+    assert "max_memory is 1" in capsys.readouterr().err
+
+
 def test_bad_photographs_are_named_and_the_others_go_on(
     folder: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from sightwords.cli import words as verb
-from sightwords.errors import BundleError, VocabularyError
+from sightwords.errors import BundleError, InputError, VocabularyError
 from sightwords.images import Normalization
 from sightwords.text.vocabulary import Vocabulary
 from sightwords.text.vocabulary_file import save_vocabulary
@@ -174,6 +174,12 @@ def test_a_url_that_no_package_reads_leaves_the_others(
     assert captured.out.startswith(f"{folder / 'red.png'}: ")
     assert captured.err.startswith(f"sightwords: error: {address}: ")
     assert "sightwords[remote]" in captured.err
+
+
+def test_heat_maps_that_cannot_be_written(folder: Path) -> None:
+    file = folder / "red.png"
+    with pytest.raises(InputError, match=f"--heatmap {file}: cannot be made"):
+        _run(file, "--detector", folder / "detector", "--heatmap", file)
 
 
 def test_no_detector(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from sightwords.cli.options import (
     at_least,
     read_set,
 )
-from sightwords.cli.output import json_line, let_any_name_out, say
+from sightwords.cli.output import json_line, let_any_name_out, make_folder, picture_path, say
 from sightwords.corpus.sources import listed_image
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.pipeline import load
@@ -104,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
     photos = _photos(args)
     if not photos:
         args.parser.error("name at least one photo, - for a list on stdin, or --samples")
+    if args.explain:
+        make_folder(args.explain, "--explain")
     captioner = load(
         args.bundle,
         threads=settings.threads or None,
@@ -199,10 +201,9 @@ def _json_line(photo: str, caption: Caption, n_best: int) -> str:
 
 def _draw(photo: str, captioner: Captioner, trace: Trace, photos: list[str], folder: Path) -> None:
     """PHOTO.png; photos of one name in several folders are numbered."""
-    from sightwords.files import atomic_path
-
     stem = Path(photo).stem
     same = [name for name in dict.fromkeys(photos) if Path(name).stem == stem]
     number = f"-{same.index(photo) + 1}" if len(same) > 1 else ""
-    with atomic_path(folder / f"{stem}{number}.png") as path:
-        captioner.explain(trace).save(path)
+    picture = captioner.explain(trace)
+    with picture_path(folder / f"{stem}{number}.png") as path:
+        picture.save(path)

@@ -10,10 +10,12 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from sightwords.errors import on_one_line
+from sightwords.errors import InputError, on_one_line
+from sightwords.files import atomic_path
 
 
 def say(text: object) -> None:
@@ -55,3 +57,26 @@ def json_line(record: Mapping[str, object], name: str) -> str:
     """
     odd = any("\ud800" <= letter <= "\udfff" for letter in name)
     return json.dumps(record, ensure_ascii=odd)
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make the folder of an option, before work is done that could not be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{option} {folder}: cannot be made ({error.strerror}); name another folder"
+        ) from error
+
+
+@contextmanager
+def picture_path(path: Path) -> Iterator[Path]:
+    """`atomic_path` for a picture: if it cannot be written, the error names the picture."""
+    try:
+        with atomic_path(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror or error}); free some space, or name "
+            "another folder"
+        ) from error

@@ -17,7 +17,7 @@ from sightwords.cli.options import (
     add_set,
     read_set,
 )
-from sightwords.cli.output import json_line, let_any_name_out, say
+from sightwords.cli.output import json_line, let_any_name_out, make_folder, picture_path, say
 from sightwords.errors import SightwordsError, on_one_line, said_of
 from sightwords.samples import sample_paths
 from sightwords.types import Box, DetectedWord, DetectedWords
@@ -87,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.photos:
         args.parser.error("name at least one photo, or --samples")
     let_any_name_out()
+    if args.heatmap:
+        make_folder(args.heatmap, "--heatmap")
     detector = Detector.load(args.detector or DEFAULT_DETECTOR, threads=settings.threads or None)
     asked = _asked(args.words, detector)
     failed = 0
@@ -137,7 +139,6 @@ def _draw(
 ) -> None:
     from PIL.Image import Resampling
 
-    from sightwords.files import atomic_path
     from sightwords.images import fit_size
     from sightwords.words.heatmap import LONGER_SIDE_PX, detected_heatmap
 
@@ -145,7 +146,7 @@ def _draw(
     for word in shown:
         index = detector.vocabulary.index(word.word)
         picture = detected_heatmap(small, regions, index, word)
-        with atomic_path(args.heatmap / _picture_name(photo, word.word, args)) as path:
+        with picture_path(args.heatmap / _picture_name(photo, word.word, args)) as path:
             picture.save(path)
 
 
