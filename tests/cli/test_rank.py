@@ -109,6 +109,13 @@ def test_missing_things_are_named(folder: Path, capsys: pytest.CaptureFixture[st
     assert "holds no dmsm.json" in capsys.readouterr().err
 
 
+def test_a_bundle_and_parts_contradict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _rank(folder, "--bundle", str(folder))
+    assert ended.value.code == 2
+    assert "--bundle" in capsys.readouterr().err
+
+
 def test_no_sentences_cannot_be_the_best(folder: Path) -> None:
     with pytest.raises(SystemExit):
         _rank(folder, "--n-best", "0")

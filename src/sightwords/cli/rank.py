@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     from sightwords.text.ptb import tokenize_all
 
     settings = read_set(PhotoSettings, args)
+    if args.bundle is not None and args.parts is not None:
+        args.parser.error("--parts takes the place of a bundle; leave out --bundle or --parts")
     sentences = _read(args.sentences)
     tokens = tokenize_all(sentences)
     if mute := [s for s, words in zip(sentences, tokens, strict=True) if not words]:
