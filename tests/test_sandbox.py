@@ -103,6 +103,8 @@ def test_what_hangs_is_killed_in_time() -> None:
     start = time.monotonic()
     with pytest.raises(SandboxError, match=r"0\.5 seconds") as caught:
         run("hang", seconds=0.4987654)
+    with pytest.raises(SandboxError, match=r"0\.02 seconds"):
+        run("hang", seconds=0.02)
     assert time.monotonic() - start < 5
     assert caught.value.reason == "seconds"
     assert works()

@@ -187,7 +187,7 @@ class _Helper:
         except (OSError, EOFError, ValueError) as error:
             self.stop()
             if late.is_set():
-                message = f"it took longer than {round(seconds, 1):g} seconds"
+                message = f"it took longer than {round(seconds, 1) or round(seconds, 4):g} seconds"
                 raise SandboxError("seconds", message) from error
             ended = how_it_ended(self._process.returncode)
             raise SandboxError("crash", f"the helper process {ended}") from error

@@ -52,7 +52,7 @@ def test_csv_as_a_batch_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "''"),
+        ("", "empty"),
         ("image;caption", "'i'"),
         ("image,caption", ""),
         ("caption,words\na dog,dog\n", "line 2"),

@@ -100,6 +100,8 @@ def read_records(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield from _line_records(text, where=str(path))
     elif "caption" in text.partition("\n")[0].replace('"', "").strip().split(","):
         yield from _csv_records(text, where=str(path))
+    elif not start:
+        raise ScoreError(f"{path}: is empty; expected at least one result")
     else:
         raise ScoreError(
             f"{path}: starts with {start!r}, expected '[' (a COCO results array), '{{' (JSONL), or "
