@@ -143,10 +143,16 @@ def test_unknown_words_are_named(model: Path) -> None:
 def test_contradictions(model: Path) -> None:
     with pytest.raises(InputError, match="'dog' is both required and forbidden"):
         _run("--words", "dog", "--language", model, "--require", "dog", "--forbid", "dog")
-    with pytest.raises(InputError, match="minimum_length 3 is above maximum_length 2"):
-        _run(
-            "--words", "dog", "--language", model, "--set", "min_length=3", "--set", "max_length=2"
-        )
+
+
+def test_lengths_that_contradict_are_named_as_the_settings_are(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lengths = ("--set", "min_length=3", "--set", "max_length=2")
+    with pytest.raises(SystemExit) as ended:
+        _run("--words", "dog", "--language", model, *lengths)
+    assert ended.value.code == 2
+    assert "max_length is 2; expected at least min_length, 3" in capsys.readouterr().err
 
 
 def test_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

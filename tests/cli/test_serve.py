@@ -33,9 +33,17 @@ def test_options_that_make_no_sense(options: list[str]) -> None:
     assert ended.value.code == 2
 
 
-def test_limits_must_be_positive(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--set", "queue=0"]) == 1
-    assert "queue is 0; expected more than 0" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "setting", ["queue=0", "max_megabytes=0", "max_seconds=-1", "max_memory=8"]
+)
+def test_limits_are_refused_by_their_own_names(
+    setting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--set", setting])
+    assert ended.value.code == 2
+    name, _, value = setting.partition("=")
+    assert f"{name} is {value}" in capsys.readouterr().err
 
 
 def test_a_bundle_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

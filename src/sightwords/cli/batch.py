@@ -10,9 +10,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sightwords.cli.caption import add_caption_options
-from sightwords.cli.options import HelpFormatter, add_set, add_workers, at_least, read_set
+from sightwords.cli.options import (
+    HelpFormatter,
+    add_set,
+    add_workers,
+    at_least,
+    check_limits,
+    read_set,
+)
 from sightwords.cli.output import say, tell
-from sightwords.config.check import check
 from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS
 
 if TYPE_CHECKING:
@@ -29,8 +35,7 @@ class BatchSettings:
     """Memory limit for decoding one photo, in MB."""
 
     def __post_init__(self) -> None:
-        for name in ("max_seconds", "max_memory"):
-            check(self, name, getattr(self, name) > 0, "above 0")
+        check_limits(self, self.max_seconds, self.max_memory)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import sightwords
 from sightwords.cli.options import HelpFormatter, add_json, add_require, add_set, at_least, read_set
 from sightwords.cli.output import say
+from sightwords.config.check import check
 from sightwords.errors import BundleError, InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class SentenceSettings:
     """Words in the longest sentence."""
     repeats: bool = True
     """Whether a word may appear twice; words such as 'a' always may."""
+
+    def __post_init__(self) -> None:
+        check(self, "min_length", self.min_length >= 1, "at least 1")
+        longest = f"at least min_length, {self.min_length}"
+        check(self, "max_length", self.max_length >= self.min_length, longest)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

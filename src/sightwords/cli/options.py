@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from sightwords.config.changes import keys_of, read_changes
 from sightwords.config.check import check
 from sightwords.errors import ConfigError
-from sightwords.images.limits import MAX_MEGABYTES, MAX_SECONDS, ImageLimits, limits_of
+from sightwords.images.limits import (
+    LEAST_MEGABYTES,
+    MAX_MEGABYTES,
+    MAX_SECONDS,
+    ImageLimits,
+    limits_of,
+)
 from sightwords.settings import from_mapping
 
 T = TypeVar("T")
@@ -118,12 +124,18 @@ class PhotoSettings:
 
     def __post_init__(self) -> None:
         check(self, "threads", self.threads >= 0, "at least 0")
-        for name in ("max_seconds", "max_memory"):
-            check(self, name, getattr(self, name) > 0, "above 0")
+        check_limits(self, self.max_seconds, self.max_memory)
 
     def limits(self) -> ImageLimits:
         """As the decoder takes them."""
         return limits_of(self.max_seconds, self.max_memory)
+
+
+def check_limits(settings: object, max_seconds: float, max_memory: float) -> None:
+    """Refuse limits that no photo can keep."""
+    check(settings, "max_seconds", max_seconds > 0, "above 0")
+    least = f"at least {LEAST_MEGABYTES}, in MB"
+    check(settings, "max_memory", max_memory >= LEAST_MEGABYTES, least)
 
 
 def add_set(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from sightwords.cli.address import allowed_names, check_address
@@ -15,8 +15,10 @@ from sightwords.cli.options import (
     add_bundle,
     add_set,
     add_workers,
+    check_limits,
     read_set,
 )
+from sightwords.config.check import check
 from sightwords.errors import InputError, require
 
 TOKEN_VARIABLE = "SIGHTWORDS_TOKEN"
@@ -40,6 +42,11 @@ class ServeSettings:
     """Photos that may wait; further ones are answered 503."""
     batch: int = 4
     """Photos that a worker takes at a time."""
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            check(self, setting.name, getattr(self, setting.name) > 0, "above 0")
+        check_limits(self, self.max_seconds, self.max_memory)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -51,6 +51,8 @@ MAX_SECONDS = 10.0
 """For one photo with its caption."""
 MAX_MEGABYTES = DEFAULT_LIMITS.memory_bytes / MEGABYTE
 """For decoding one photo."""
+LEAST_MEGABYTES = 16
+"""With less, some decoders do not even start, and a sound photo looks damaged."""
 
 
 def limits_of(max_seconds: float, max_megabytes: float = MAX_MEGABYTES) -> ImageLimits:
