@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,6 +184,34 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
     (folder / "photos.csv").write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(CorpusError, match="10 captioned images; a captioner needs at least 20"):
         train_all(load_recipe(folder / "mine.toml"), folder / "out")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"validation": "photos.csv"}, "in train and in validation"),
+        ({"more": "photos.csv"}, "in train and in more"),
+        ({"validation": "others.csv", "more": "others.csv"}, "in validation and in more"),
+        ({"train": "spelled.csv"}, "'007' and '7'"),
+    ],
+)
+def test_no_image_serves_two_purposes(folder: Path, data: dict[str, str], message: str) -> None:
+    """One that was learned from must not be judged by."""
+    lines = (folder / "photos.csv").read_text("utf-8").splitlines()
+    first = lines[1].partition(",")[0]
+    for name, images in (("others", ["x"]), ("spelled", ["7", "007"])):
+        rows = [f"{image}{Path(first).suffix},a red square" for image in images]
+        (folder / f"{name}.csv").write_text("\n".join([lines[0], *rows]), encoding="utf-8")
+        for image in images:
+            shutil.copy(folder / first, folder / f"{image}{Path(first).suffix}")
+    recipe = load_recipe(folder / "mine.toml")
+    named = {use: (str(folder / name),) for use, name in data.items()}
+    train = (*recipe.data.train, *named.pop("train", ()))
+    changed = replace(
+        recipe.data, train=train, validation=named.get("validation", ()), more=named.get("more", ())
+    )
+    with pytest.raises(CorpusError, match=message):
+        train_all(replace(recipe, data=changed), folder / "out", until="vocabulary")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def vocabulary_stage(job: Work) -> Figures:
             f"{len(ids)} captioned images; a captioner needs at least {FEWEST_IMAGES}, "
             "better some hundreds"
         )
+    _refuse_two_spellings(ids)
     if not main:
         raise CorpusError(f"dataset: no image of `train` is of {data.dataset!r}; check the name")
     further = _further_captions(data, ids)
@@ -117,6 +118,15 @@ def _further_captions(data: DataConfig, ids: set[str]) -> list[str]:
         judged = {example.id for example in open_corpus(data.validation)}
         _refuse_shared(names, judged, "validation and in more")
     return [caption for example in examples for caption in example.captions]
+
+
+def _refuse_two_spellings(ids: Iterable[str]) -> None:
+    """`7` and `000000000007` are one image: one could be held out and the other learned from."""
+    written: dict[str, str] = {}
+    for name in ids:
+        if (other := written.setdefault(canonical_id(name), name)) != name:
+            raise CorpusError(f"train has images {min(name, other)!r} and {max(name, other)!r}, "
+                              "which are one id; rename one, or keep one")  # fmt: skip
 
 
 def _refuse_shared(some: Iterable[str], others: Iterable[str], where: str) -> None:
