@@ -202,6 +202,7 @@ def load(
 
     start_decoder()
     with open_bundle(bundle) as opened, ThreadPoolExecutor(2) as workers:
+        config = opened.config  # read once, before the threads ask for it
         detector_later = workers.submit(opened.detector, threads=threads)
         chooser_later = workers.submit(opened.chooser, threads=threads, n_best=n_best)
         generator = opened.generator(backend=backend, beam_width=beam_width)
@@ -210,7 +211,7 @@ def load(
     selector = WordSelector(
         detector,
         known=frozenset(generator.model.vocabulary.words),
-        minimum_prob=opened.config.language.attribute_threshold,
+        minimum_prob=config.language.attribute_threshold,
     )
     captioner = Captioner(
         detector, selector, generator, chooser, opened.manifest.fingerprint, limits

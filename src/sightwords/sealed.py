@@ -4,10 +4,11 @@
     Sealed                          a folder whose files must have the sums that a manifest lists
     folder_of(directory)            what a stage is loaded from: a `Sealed` folder or a plain one
 
-There is one seal for each model. A bundle is sealed by its `bundle.json`. The directory of a stage
-that is not part of a bundle is sealed by `sums.json`, which training writes (`write_sums`) and
-which `bundle seal` replaces. A sealed folder shows the files that are listed and no others, and
-gives the very bytes that were summed: nothing can change a file between check and use.
+There is one seal for each model. A bundle, and the directory of a stage in it, is sealed by the
+`bundle.json`. The directory of a stage that is not part of a bundle is sealed by `sums.json`, which
+training writes (`write_sums`) and which `bundle seal` replaces. A sealed folder shows the files
+that are listed and no others, and gives the very bytes that were summed: nothing can change a file
+between check and use.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ LARGEST_BYTES = 1 << 30
 SUMS_NAME = "sums.json"
 FORMAT = 1
 LARGEST_SUMS_BYTES = 1 << 20
+BUNDLE_NAME = "bundle.json"
+BUNDLE_FORMAT = "sightwords-bundle"
+LARGEST_MANIFEST_BYTES = 4 << 20
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -79,6 +83,13 @@ class Sealed:
     inside: str = ""
     summed: set[str] = field(default_factory=set, compare=False, repr=False)
     """The files that were read so far, and had the right sums."""
+
+    @classmethod
+    def of_bundle(cls, directory: Path, files: Mapping[str, File], where: str) -> Sealed:
+        """The whole directory of a bundle."""
+        command = f"sightwords bundle seal {where}"
+        advice = f"fetch the bundle again, or, if the change is yours, run: {command}"
+        return cls(directory, files, where, advice)
 
     def __truediv__(self, name: str) -> Sealed:
         inside = f"{self.inside}/{name}" if self.inside else name
@@ -132,11 +143,13 @@ class Sealed:
 
 
 def folder_of(place: str | os.PathLike[str] | Sealed) -> Path | Sealed:
-    """What a stage is loaded from; a directory with a `sums.json` is read through it."""
+    """What a stage is loaded from: through its `sums.json`, or the `bundle.json` it belongs to."""
     if isinstance(place, Sealed):
         return place
     folder = Path(place)
-    return _sealed_by_sums(folder) if (folder / SUMS_NAME).is_file() else folder
+    if (folder / SUMS_NAME).is_file():
+        return _sealed_by_sums(folder)
+    return _part_of_bundle(folder) or folder
 
 
 def write_sums(directory: str | os.PathLike[str], names: Iterable[str]) -> None:
@@ -159,22 +172,47 @@ def _save_sums(folder: Path, files: Mapping[str, File]) -> None:
 
 def _sealed_by_sums(folder: Path) -> Sealed:
     path = folder / SUMS_NAME
+    document = _document(path, limit=LARGEST_SUMS_BYTES)
+    if document.get("format") != FORMAT:
+        document = {}
+    files = _files(document, path)
+    return Sealed(folder, files, str(folder), "copy the directory again, or train that stage again")
+
+
+def _part_of_bundle(folder: Path) -> Sealed | None:
+    """A folder of which the `bundle.json` beside it lists files; None if there is none."""
+    bundle = folder.parent
+    path = bundle / BUNDLE_NAME
+    if not path.is_file():
+        return None
+    document = _document(path, limit=LARGEST_MANIFEST_BYTES)
+    if document.get("format") != BUNDLE_FORMAT:  # another program's
+        return None
+    part = Sealed.of_bundle(bundle, _files(document, path), str(bundle)) / folder.name
+    return part if part.is_dir() else None
+
+
+def _document(path: Path, *, limit: int) -> dict[str, Any]:
+    """A JSON object; empty if it is another value."""
     try:
-        document = loads(read_bytes(path, limit=LARGEST_SUMS_BYTES))
+        document = loads(read_bytes(path, limit=limit))
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:
         raise BundleError(f"{path}: is not JSON ({error}); copy the directory again") from error
-    if not isinstance(document, dict) or not isinstance(document.get("files"), dict):
-        document = {"files": {}}
-    files = {name: File.parse(entry) for name, entry in document["files"].items()}
-    if not files or None in files.values() or document.get("format") != FORMAT:
+    return document if isinstance(document, dict) else {}
+
+
+def _files(document: Mapping[str, Any], path: Path) -> dict[str, File]:
+    listed = document.get("files")
+    entries = listed.items() if isinstance(listed, dict) else ()
+    files = {name: file for name, entry in entries if (file := File.parse(entry)) is not None}
+    if not files or len(files) != len(entries):
         raise BundleError(
             f"{path}: is not a list of sums in format {FORMAT}; copy the directory again, or "
             "upgrade with: pip install --upgrade sightwords"
         )
-    known = {name: file for name, file in files.items() if file is not None}
-    return Sealed(folder, known, str(folder), "copy the directory again, or train that stage again")
+    return files
 
 
 def read_bytes(path: str | os.PathLike[str] | Sealed, *, limit: int = LARGEST_BYTES) -> bytes:

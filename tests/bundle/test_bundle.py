@@ -18,8 +18,10 @@ from sightwords.bundle import open_bundle, pack, seal, unpack
 from sightwords.bundle.store import unzip
 from sightwords.cli.main import main
 from sightwords.errors import BundleError
+from sightwords.language.maxent import MaxEnt
 from sightwords.sealed import renew_sum
 from sightwords.words.artefact import DetectorSpec
+from sightwords.words.detector import Detector
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -310,3 +312,23 @@ def test_sealing_replaces_the_sums_of_the_stages(bundle: Path, tmp_path: Path) -
     assert "words/sums.json" not in manifest.files
     assert not (words / "sums.json").exists()
     sightwords.load(bundle, backend="numpy")
+
+
+def test_a_stage_named_by_its_directory_is_checked_by_the_bundle(bundle: Path) -> None:
+    words = bundle / "words"
+    assert Detector.load(words).calibration is not None
+    for name in ("network.onnx", "vocabulary.json", "calibration.json"):
+        data = (words / name).read_bytes()
+        (words / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(BundleError, match=rf"was changed: words/{name} .*bundle seal"):
+            Detector.load(words)
+        (words / name).write_bytes(data)
+    with pytest.raises(BundleError, match=r"was changed: language/"):
+        path = next((bundle / "language").glob("*.npz"))
+        path.write_bytes(path.read_bytes() + b"more")
+        MaxEnt.load(bundle / "language")
+    (bundle / "bundle.json").write_text('{"files": {}, "format": "of another program"}')
+    Detector.load(words)
+    (bundle / "bundle.json").write_text('{"files": {"a": 3}, "format": "sightwords-bundle"}')
+    with pytest.raises(BundleError, match=r"bundle\.json"):
+        Detector.load(words)

@@ -29,13 +29,13 @@ from sightwords._version import __version__
 from sightwords.errors import BundleError
 from sightwords.files import write_text
 from sightwords.json_reader import LARGEST_BYTES as LARGEST_JSON_BYTES
-from sightwords.sealed import LARGEST_BYTES, File
+from sightwords.sealed import BUNDLE_FORMAT, BUNDLE_NAME, LARGEST_BYTES, File
 from sightwords.strict_json import CONTROL, loads
 
-FORMAT = "sightwords-bundle"
+FORMAT = BUNDLE_FORMAT
+MANIFEST_NAME = BUNDLE_NAME
 VERSION = 1
 """The newest format this version reads, and the one it writes."""
-MANIFEST_NAME = "bundle.json"
 
 PARTS = ("words", "language", "rerank", "dmsm", "grounded")
 NEEDED = ("words", "language", "rerank")
@@ -46,7 +46,6 @@ LARGEST_BUNDLE_BYTES = 2 << 30
 """Of all files together; twice the largest file."""
 LARGEST_TEXT_BYTES = 1 << 20
 """Of what people read: TOML, Markdown, licences."""
-LARGEST_MANIFEST_BYTES = 4 << 20
 MOST_FILES = 1000
 LONGEST_PATH = 200
 LONGEST_TEXT = 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,15 +44,12 @@ class Bundle:
     manifest: Manifest
     where: str
     """What errors call it: the directory, zip or address that was asked for."""
+    files: Sealed = field(init=False, repr=False, compare=False)
+    """Its directory, of which only listed files can be read, and only as they were sealed."""
 
-    @cached_property
-    def files(self) -> Sealed:
-        """Its directory, of which only listed files can be read, and only as they were sealed."""
-        advice = (
-            "fetch the bundle again, or, if the change is yours, run: sightwords bundle seal "
-            f"{self.where}"
-        )
-        return Sealed(self.directory, self.manifest.files, self.where, advice)
+    def __post_init__(self) -> None:
+        files = Sealed.of_bundle(self.directory, self.manifest.files, self.where)
+        object.__setattr__(self, "files", files)
 
     def verify(self) -> None:
         """Compare every file that has not been read yet with its sum."""

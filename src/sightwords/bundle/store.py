@@ -22,7 +22,6 @@ from typing import IO
 
 from sightwords.bundle.manifest import (
     LARGEST_BUNDLE_BYTES,
-    LARGEST_MANIFEST_BYTES,
     MANIFEST_NAME,
     MOST_FILES,
     Manifest,
@@ -32,7 +31,13 @@ from sightwords.bundle.parts import DEFAULT_BUNDLE, Bundle
 from sightwords.errors import BundleError, require
 from sightwords.files import DAMAGED_ZIP
 from sightwords.npz import ENTRY, refuse_bomb, refuse_entries
-from sightwords.sealed import File, open_regular, read_bytes, unreadable
+from sightwords.sealed import (
+    LARGEST_MANIFEST_BYTES,
+    File,
+    open_regular,
+    read_bytes,
+    unreadable,
+)
 
 HUB_PREFIX = "hf://"
 LEFT_BY_FILE_MANAGERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
