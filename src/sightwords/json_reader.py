@@ -50,7 +50,7 @@ class Reader:
         number = reader.take("format", int)
         if not 1 <= number <= newest:
             raise BundleError(
-                f"{path}: is of format {number}, this sightwords reads up to {newest}; "
+                f"{path}: is of format {number}, this version of sightwords reads up to {newest}; "
                 "upgrade with: pip install --upgrade sightwords"
             )
         return reader

@@ -101,7 +101,7 @@ def _refuse_other_photos(source: Source, options: BatchOptions) -> None:
         found = sums.get(_output_id(item, options), "")
         if found is not None and found != content_sum(item.image):
             raise InputError(
-                f"{options.out}: is whole, but {item.image} is not in it or has changed since; "
+                f"{options.out}: is complete, but {item.image} is not in it or has changed since; "
                 "add the missing captions with --overwrite missing, or give another --out"
             )
 

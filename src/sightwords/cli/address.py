@@ -52,7 +52,7 @@ def _resolved(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
             host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (OSError, UnicodeError) as error:
-        raise InputError(f"--host {host}: is not known here ({error}); check it") from error
+        raise InputError(f"--host {host}: no such address ({error}); check it") from error
     return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
 
 

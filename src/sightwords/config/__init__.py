@@ -1,7 +1,7 @@
 """Settings: one frozen dataclass per stage, the paper's values as defaults, TOML in and out.
 
-Each field cites the section it comes from. "Open" marks what the paper leaves unsaid: the value
-is then ours, and `docs/paper_map.md` says why. A TOML file names only what it changes in a preset:
+Each field cites its section. Where the paper does not state a value, the value is ours, and
+`docs/paper_map.md` gives the reason. A TOML file names only what it changes in a preset:
 
     preset = "default"
 

@@ -62,15 +62,15 @@ class GenerationConfig:
     """Section 4.2: beam search and the M-best list."""
 
     beam_width: int = 200
-    """The k paths kept at each length; open."""
+    """The k paths kept at each length; not stated in the paper."""
     frequent_words: int = 100
     """Section 4.2: the 100 most frequent words are always tried."""
     maximum_length: int = 18
-    """The L of section 4.2, in words; open."""
+    """The L of section 4.2, in words; not stated in the paper."""
     m_best: int = 500
-    """The M of section 4.2; open."""
+    """The M of section 4.2; not stated in the paper."""
     coverage: int = 10
-    """The T of section 4.2 to start from, lowered until M sentences are found; open."""
+    """The T of section 4.2 to start from, lowered until M sentences are found; not in the paper."""
 
     def __post_init__(self) -> None:
         for name in ("beam_width", "maximum_length", "m_best"):

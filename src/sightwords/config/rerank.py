@@ -112,7 +112,7 @@ class GroundedConfig:
     maximum_length: int = 20
     """Words after this position share it; training captions are cut here."""
     value_head: bool = True
-    """Whether the whole sentence gets a score of its own beside its words' probabilities."""
+    """Whether the whole sentence also gets a score, in addition to its words' probabilities."""
     dropout: float = 0.1
     """Dropout on the output of every sublayer."""
     word_dropout: float = 0.1

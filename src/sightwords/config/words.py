@@ -47,9 +47,9 @@ class WordsConfig:
     regions: Literal["grid", "proposals"] = "grid"
     """Section 3.1: dense scanning; or the boxes of the early system (section 6.3)."""
     proposals: int = 100
-    """Boxes per image, best first, beside the whole image; the paper's number is open."""
+    """Boxes per image, best first, and the whole image; the paper does not state its number."""
     proposal_cells: int = 3
-    """Features of a box are pooled into this many rows and columns; open."""
+    """Features of a box are pooled into this many rows and columns (not in the paper)."""
     frozen: bool = False
     """Whether the backbone keeps its weights (the early system: not fine-tuned)."""
     labels: Literal["any", "fraction"] = "any"
@@ -63,7 +63,7 @@ class WordsConfig:
     precision: Literal["auto", "bfloat16", "float32"] = "auto"
     """Precision of the network's arithmetic; `auto`: bfloat16 on a GPU, float32 elsewhere."""
     lanes: int = 8
-    """Training from shards reads this many streams of them side by side; a multiple of the number
+    """Training from shards reads this many streams of them in parallel; a multiple of the number
     of processes; `batch_size` is a multiple of it."""
     optimizer: Literal["sgd", "adamw"] = "sgd"
     """Section 3.1: stochastic gradient descent."""
@@ -97,7 +97,7 @@ class WordsConfig:
     jitter: float = 0.0
     """Training images change brightness and contrast by up to this share."""
     teacher_weight: float = 0.0
-    """Share of the targets that teachers' probabilities take, where teachers are given."""
+    """Share of the targets that teachers' probabilities take, if there are teachers."""
     weight_average: float = 0.0
     """Decay of the running average of the weights that is kept; 0 keeps the last weights."""
     seed: int = 0
@@ -127,7 +127,7 @@ class CalibrationConfig:
     minimum_content_words: int = 3
     """The authors' code adds top-ranked words until there are three content words."""
     held_out_images: int = 4000
-    """Section 3.2: "a held-out subset of the training data"; the number is open."""
+    """Section 3.2: "a held-out subset of the training data"; the paper does not state how many."""
 
     def __post_init__(self) -> None:
         check(self, "threshold", 0 <= self.threshold <= 1, "from 0 to 1")

@@ -127,7 +127,7 @@ def _read_header(path: Path | Sealed) -> dict[str, Any]:
         raise BundleError(f"{path}: is not the header of a language model; expected {FORMAT!r}")
     if header.get("version") != VERSION:
         raise BundleError(
-            f"{path}: is of version {header.get('version')!r:.60}, this sightwords reads "
+            f"{path}: has version {header.get('version')!r:.60}, but this sightwords reads "
             f"{VERSION}; upgrade with: pip install --upgrade sightwords"
         )
     if header.get("hash") != HASH_NAME:

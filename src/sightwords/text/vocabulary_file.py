@@ -131,7 +131,7 @@ def _check_header(content: Any, name: str) -> None:
     for key, expected in (("version", VERSION), ("tokenizer", TOKENIZER)):
         if content.get(key) != expected:
             raise VocabularyError(
-                f"{name}: {key} {content.get(key)!r:.60}, but this sightwords reads {expected!r}; "
+                f"{name}: {key} {content.get(key)!r:.60}, but sightwords reads {expected!r}; "
                 "build the vocabulary again, or use the version that wrote it"
             )
 

@@ -194,7 +194,9 @@ def _check_teaching(data: DataConfig, config: Config, teachers: Tables, pupils: 
         given, missing = ("teachers", "pupils") if teachers else ("pupils", "teachers")
         raise ConfigError(f"there are [[{given}]] and no [[{missing}]]; give both or neither")
     if pupils and data.base:
-        raise ConfigError("base: [[pupils]] train whole networks; leave base or them out")
+        raise ConfigError(
+            "base: cannot be combined with [[pupils]], which train networks; remove one"
+        )
     for number, table in enumerate(pupils, 1):
         if not isinstance(table.get("more", False), bool):
             raise ConfigError(f"pupils, table {number}: more: expected true or false")

@@ -153,7 +153,7 @@ def _refuse_other_photos(options: ClusterOptions, units: list[Unit]) -> None:
     store, name = _stamp_place(options)
     if not store.exists(name) or store.read(name) != _stamps(units):
         raise InputError(
-            f"{options.out}: is whole, but it was made from another source, or its photos have "
+            f"{options.out}: is complete, but it was made from another source, or its photos have "
             "changed since; caption them again with --overwrite always, or give another --out"
         )
 

@@ -84,7 +84,7 @@ def read_splits(location: str, problems: Problems, *, required: bool = True) -> 
                 split_of[flickr_id(line.strip())] = split
     if required and not split_of:
         raise CorpusError(
-            f"{location}: holds no split file; expected Flickr_8k.trainImages.txt and the like, "
+            f"{location}: has no split file; expected names such as Flickr_8k.trainImages.txt, "
             "or train.txt, val.txt and test.txt"
         )
     return split_of

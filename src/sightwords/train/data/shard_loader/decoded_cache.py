@@ -50,7 +50,7 @@ class DecodedCache:
         """key: the images' files and how they are resized; other pixels need another key."""
         if not hasattr(os, "preadv"):
             raise ConfigError(
-                "this system cannot keep decoded images (Python has no os.preadv here); leave out "
+                "this system cannot keep decoded images (its Python has no os.preadv); leave out "
                 "run.keep_decoded"
             )
         name = hashlib.sha256(f"{key}|{images}|{side_px}".encode()).hexdigest()[:16]
