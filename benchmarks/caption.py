@@ -40,14 +40,14 @@ NAMES = ("sightwords", "blip", "blip-beam-5", "vit-gpt2", "vit-gpt2-beam-5")
 
 def main() -> None:
     args = arguments()
-    photographs = args.photographs or sorted(SAMPLES.glob("*.jpg"))
+    photos = args.photos or sorted(SAMPLES.glob("*.jpg"))
     if args.inside:
-        print(json.dumps(measure(args.inside, args, photographs)))
+        print(json.dumps(measure(args.inside, args, photos)))
         return
     names = NAMES[:1] if args.alone else NAMES
-    found = {name: in_a_process(name, args, photographs) for name in names}
-    cold = [cold_start(photographs[0], args) for _ in range(args.rounds)]
-    report(found, cold, args, len(photographs))
+    found = {name: in_a_process(name, args, photos) for name in names}
+    cold = [cold_start(photos[0], args) for _ in range(args.rounds)]
+    report(found, cold, args, len(photos))
     if args.plot:
         plot(found["sightwords"]["stages_ms"], args.plot)
 
@@ -55,7 +55,7 @@ def main() -> None:
 def report(
     found: dict[str, dict[str, Any]], cold: list[float], args: argparse.Namespace, count: int
 ) -> None:
-    print(f"machine: {machine()}, 1 thread; {count} photographs, {args.rounds} rounds\n")
+    print(f"machine: {machine()}, 1 thread; {count} photos, {args.rounds} rounds\n")
     print("| system | s per photo | slowest | times sightwords | peak memory, MB | load, s |")
     print("|---|---|---|---|---|---|")
     own = found["sightwords"]
@@ -75,9 +75,9 @@ def report(
         print(f"memory: {share:.2f} of BLIP's")
 
 
-def in_a_process(name: str, args: argparse.Namespace, photographs: list[Path]) -> dict[str, Any]:
+def in_a_process(name: str, args: argparse.Namespace, photos: list[Path]) -> dict[str, Any]:
     """Run the script again to measure one side only."""
-    command = [sys.executable, __file__, *map(str, photographs)]
+    command = [sys.executable, __file__, *map(str, photos)]
     command += ["--inside", name, "--rounds", str(args.rounds), "--backend", args.backend]
     command += ["--bundle", args.bundle] if args.bundle else []
     done = subprocess.run(
@@ -87,23 +87,23 @@ def in_a_process(name: str, args: argparse.Namespace, photographs: list[Path]) -
     return result
 
 
-def cold_start(photograph: Path, args: argparse.Namespace) -> float:
-    command = [sys.executable, "-m", "sightwords", "caption", str(photograph)]
+def cold_start(photo: Path, args: argparse.Namespace) -> float:
+    command = [sys.executable, "-m", "sightwords", "caption", str(photo)]
     command += ["--bundle", args.bundle] if args.bundle else []
     started = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
 
 
-def measure(name: str, args: argparse.Namespace, photographs: list[Path]) -> dict[str, Any]:
-    """Load, warm up, and time each photograph; the median of its rounds is its time."""
+def measure(name: str, args: argparse.Namespace, photos: list[Path]) -> dict[str, Any]:
+    """Load, warm up, and time each photo; the median of its rounds is its time."""
     started = time.perf_counter()
     stages: list[dict[str, float]] = []
     step, what = step_of(name, args, stages)
     loaded = time.perf_counter() - started
-    step(photographs[0])
+    step(photos[0])
     stages.clear()
-    seconds = np.array([[timed(step, p) for p in photographs] for _ in range(args.rounds)])
+    seconds = np.array([[timed(step, p) for p in photos] for _ in range(args.rounds)])
     each = 1000 * np.median(seconds, axis=0)
     # On Linux ru_maxrss is in KiB, on macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
@@ -142,8 +142,8 @@ def sightwords_step(args: argparse.Namespace, stages: list[dict[str, float]]) ->
 
     captioner = sightwords.load(args.bundle, threads=1, backend=args.backend)
 
-    def step(photograph: Path) -> object:
-        caption = captioner(photograph)
+    def step(photo: Path) -> object:
+        caption = captioner(photo)
         stages.append(dict(caption.seconds))
         return caption
 
@@ -169,8 +169,8 @@ def vit_gpt2_step(*, beams: int = 1) -> tuple[Step, str]:
     model: Any = Model(config)
     model.eval()
 
-    def step(photograph: Path) -> object:
-        with Image.open(photograph) as image:
+    def step(photo: Path) -> object:
+        with Image.open(photo) as image:
             small = image.convert("RGB").resize((224, 224), Image.Resampling.BILINEAR)
         pixels = (np.asarray(small, dtype=np.float32) / 255 - 0.5) / 0.5
         with torch.inference_mode():
@@ -212,7 +212,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("photographs", nargs="*", type=Path, help="image files")
+    parser.add_argument("photos", nargs="*", type=Path, help="image files")
     parser.add_argument("--bundle", help="default: the one inside the package")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

@@ -1,19 +1,19 @@
-r"""Flickr8k photographs with German captions: a corpus for `sightwords train all`.
+r"""Flickr8k photos with German captions: a corpus for `sightwords train all`.
 
     python benchmarks/german.py multi30k-dataset flickr8k-train-0*.tar --dev flickr8k-dev-00.tar \
         --test flickr8k-test-00.tar --out german --images 300
 
-Multi30K (Elliott et al., 2016) has five German descriptions of each Flickr30k photograph, written
-by people who saw the photograph and not its English captions (`data/task2`). The number before the
-first underscore of a Flickr8k name is the photograph's id there. docs/languages.md tells the rest.
+Multi30K (Elliott et al., 2016) has five German descriptions of each Flickr30k photo, written
+by people who saw the photo and not its English captions (`data/task2`). The number before the
+first underscore of a Flickr8k name is the photo's id there. See docs/languages.md.
 Written to --out:
 
-    train.jsonl, train/    photographs of the train shards, with captions
-    dev.jsonl, dev/        photographs of the dev shards, to look at and to score
-    text.txt               captions of other Flickr30k photographs, for the language model
+    train.jsonl, train/    photos of the train shards, with captions
+    dev.jsonl, dev/        photos of the dev shards, to look at and to score
+    text.txt               captions of other Flickr30k photos, for the language model
     german.toml            settings for `sightwords train all`
 
-Photographs of the dev and test shards are left out of train.jsonl and text.txt, by id.
+Photos of the dev and test shards are left out of train.jsonl and text.txt, by id.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLOSED_CLASS = (
     "und", "in", "im", "ins", "auf", "mit", "an", "am", "vor", "von", "vom", "zu", "zum", "zur",
     "bei", "beim", "für", "aus", "ist", "sind", "sich", "er", "sie", "es", "während", "wie",
 )  # fmt: skip
-"""German words that nearly every photograph has: articles, prepositions and the like."""
+"""German words that nearly every photo has: articles, prepositions and the like."""
 SETTINGS = """\
 [data]
 train = ["{folder}/train.jsonl"]
@@ -109,7 +109,7 @@ def photograph_id(key: str) -> str:
 
 
 def read_captions(dataset: Path, split: str) -> dict[str, list[str]]:
-    """Photograph id -> its German descriptions, of one split of task 2."""
+    """Photo id -> its German descriptions, of one split of task 2."""
     folder = dataset / "data" / "task2"
     names = (folder / "image_splits" / f"{split}_images.txt").read_text("utf-8").split()
     captions: list[list[str]] = [[] for _ in names]
@@ -122,14 +122,14 @@ def read_captions(dataset: Path, split: str) -> dict[str, list[str]]:
 
 
 def shard_keys(shards: Iterable[Path]) -> list[str]:
-    """The photographs of some shards, in order."""
+    """The photos of some shards, in order."""
     return [Path(name).stem for name, _ in _members(shards)]
 
 
 def write_corpus(
     out: Path, name: str, shards: Iterable[Path], captions: Captions, chosen: set[str]
 ) -> int:
-    """Photographs into the folder `name`, captions into `name`.jsonl; how many."""
+    """Photos into the folder `name`, captions into `name`.jsonl; how many."""
     lines = []
     for member, data in _members(shards, chosen):
         write_bytes(out / name / member, data)
@@ -140,7 +140,7 @@ def write_corpus(
 
 
 def _members(shards: Iterable[Path], chosen: set[str] | None = None) -> Iterator[tuple[str, bytes]]:
-    """Names and bytes of the photographs; the bytes only of those chosen."""
+    """Names and bytes of the photos; the bytes only of those chosen."""
     for shard in shards:
         with tarfile.open(shard) as tar:
             for member in tar:
@@ -159,9 +159,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dev", type=Path, nargs="+", required=True, help="flickr8k-dev shards")
     parser.add_argument("--test", type=Path, nargs="+", required=True, help="flickr8k-test shards")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--images", type=int, default=300, help="photographs to train on")
+    parser.add_argument("--images", type=int, default=300, help="photos to train on")
     parser.add_argument("--dev-images", type=int, default=60)
-    parser.add_argument("--text", type=int, default=20_000, help="sentences without photographs")
+    parser.add_argument("--text", type=int, default=20_000, help="sentences without photos")
     parser.add_argument("--seed", type=int, default=2015)
     return parser
 

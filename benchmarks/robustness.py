@@ -1,4 +1,4 @@
-"""Spoilt photographs: does the caption stay sensible, and does its confidence fall with it?
+"""Spoilt photos: does the caption stay sensible, and does its confidence fall with it?
 
     python benchmarks/robustness.py coco-val-00.tar --images 500
     python benchmarks/robustness.py coco-val-00.tar --images 200 --bundle mine --show 3
@@ -93,7 +93,7 @@ BLANKS = {name: Image.new("RGB", (640, 480), name) for name in ("white", "black"
 
 
 @dataclass(frozen=True)
-class Photograph:
+class Photo:
     """An image with its captions."""
 
     id: str
@@ -105,19 +105,17 @@ def main() -> None:
     args = arguments()
     corpus = [e for e in open_corpus(args.source, images=args.images_in) if e.image and e.captions]
     idf = CiderIdf.of([tuple(map(tuple, tokenize_all(e.captions))) for e in corpus])
-    photographs = [
-        Photograph(e.id, e.image, e.captions) for e in islice(corpus, args.images) if e.image
-    ]
+    photos = [Photo(e.id, e.image, e.captions) for e in islice(corpus, args.images) if e.image]
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
-        jobs = [(photograph, args.bundle) for photograph in photographs]
+        jobs = [(photo, args.bundle) for photo in photos]
         rows = list(pool.map(captions_of, jobs, chunksize=4))
-    print(f"{len(photographs)} images of {args.source}; {sightwords.__version__}\n")
+    print(f"{len(photos)} images of {args.source}; {sightwords.__version__}\n")
     print("| change | CIDEr-D | mean confidence | words a caption |\n|---|---|---|---|")
     sure: list[float] = []
     good: list[float] = []
     for place, name in enumerate(CHANGES):
         captions = [row[place] for row in rows]
-        score = of_each(photographs, captions, idf)
+        score = of_each(photos, captions, idf)
         sure += [caption.confidence for caption in captions]
         good += score
         length = np.mean([len(caption.text.split()) for caption in captions])
@@ -127,20 +125,20 @@ def main() -> None:
     for name, image in BLANKS.items():
         caption = loaded(args.bundle)(image)
         print(f"blank {name}: confidence {caption.confidence:.3f}: {caption.text}")
-    show(photographs[: args.show], rows)
+    show(photos[: args.show], rows)
 
 
-def show(photographs: Iterable[Photograph], rows: list[list[Caption]]) -> None:
-    for photograph, row in zip(photographs, rows, strict=False):
-        print(f"\n{photograph.id}")
+def show(photos: Iterable[Photo], rows: list[list[Caption]]) -> None:
+    for photo, row in zip(photos, rows, strict=False):
+        print(f"\n{photo.id}")
         for name, caption in zip(CHANGES, row, strict=True):
             print(f"  {name:22s} {caption.confidence:.2f}  {caption.text}")
 
 
-def of_each(photographs: list[Photograph], captions: list[Caption], idf: CiderIdf) -> list[float]:
+def of_each(photos: list[Photo], captions: list[Caption], idf: CiderIdf) -> list[float]:
     pairs = Comparison.of(
-        {p.id: c.text for p, c in zip(photographs, captions, strict=True)},
-        {p.id: p.captions for p in photographs},
+        {p.id: c.text for p, c in zip(photos, captions, strict=True)},
+        {p.id: p.captions for p in photos},
     )
     return [float(value) for value in cider(pairs, idf=idf).per_image]
 
@@ -150,10 +148,10 @@ def loaded(bundle: str | None) -> Captioner:
     return sightwords.load(bundle, threads=1)
 
 
-def captions_of(job: tuple[Photograph, str | None]) -> list[Caption]:
-    """The photograph's caption under every change."""
-    photograph, bundle = job
-    image = decode(photograph.image)
+def captions_of(job: tuple[Photo, str | None]) -> list[Caption]:
+    """The photo's caption under every change."""
+    photo, bundle = job
+    image = decode(photo.image)
     return [loaded(bundle)(change(image)) for change in CHANGES.values()]
 
 

@@ -191,14 +191,14 @@ def plot(args: argparse.Namespace) -> None:
     slope, start = np.polyfit(images, seconds, 1)
     left.plot(images, seconds, "o", color="#1b6ca8")
     left.plot([0, images[-1]], [start, start + slope * images[-1]], "-", color="#1b6ca8", lw=1)
-    left.set(xlabel="photographs", ylabel="CPU seconds, end to end", xlim=(0, None), ylim=(0, None))
-    left.set_title(f"{1000 * slope:.0f} ms for each further photograph", fontsize=10)
+    left.set(xlabel="photos", ylabel="CPU seconds, end to end", xlim=(0, None), ylim=(0, None))
+    left.set_title(f"{1000 * slope:.0f} ms for each further photo", fontsize=10)
     worker = max(runs[-1]["processes"], key=lambda process: process["cpu_seconds"])
     driver = runs[-1]["processes"][0]
     for process, name in ((worker, "worker"), (driver, "driver")):
         samples = [(done, mb) for _, done, mb in process["rss_mb"] if done > 0]
         right.plot(*zip(*samples, strict=True), label=name)
-    right.set(xlabel="photographs done", ylabel="resident memory, MB", ylim=(0, None))
+    right.set(xlabel="photos done", ylabel="resident memory, MB", ylim=(0, None))
     right.legend(frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,6 +1,6 @@
 """Image file -> calibrated words on one thread, beside BLIP-base writing a caption of 12 tokens.
 
-    python benchmarks/words_speed.py DETECTOR                     # the sample photographs
+    python benchmarks/words_speed.py DETECTOR                     # the sample photos
     python benchmarks/words_speed.py DETECTOR holiday/*.jpg --rounds 5
 
 BLIP has the layout of its base captioning model (ViT-B/16 at 384 px, 12 layers of 768) with random
@@ -35,13 +35,13 @@ Step = Callable[[Path], object]
 
 def main() -> None:
     args = arguments()
-    photographs = args.photographs or sorted(SAMPLES.glob("*.jpg"))
+    photos = args.photos or sorted(SAMPLES.glob("*.jpg"))
     if args.inside:
-        print(json.dumps(measure(args.inside, args.detector, photographs, rounds=args.rounds)))
+        print(json.dumps(measure(args.inside, args.detector, photos, rounds=args.rounds)))
         return
     names = ["words"] if args.alone else ["words", "blip"]
-    found = {name: in_a_process(name, args.detector, photographs, args.rounds) for name in names}
-    print(f"machine: {machine()}, 1 thread; {len(photographs)} photographs, {args.rounds} rounds")
+    found = {name: in_a_process(name, args.detector, photos, args.rounds) for name in names}
+    print(f"machine: {machine()}, 1 thread; {len(photos)} photos, {args.rounds} rounds")
     for name, row in found.items():
         print(
             f"{name:6s} median {row['median_ms']:8.1f} ms   slowest {row['slowest_ms']:8.1f} ms   "
@@ -52,9 +52,9 @@ def main() -> None:
         print(f"words are {ratio:.1f} times faster")
 
 
-def in_a_process(name: str, detector: Path, photographs: list[Path], rounds: int) -> dict[str, Any]:
+def in_a_process(name: str, detector: Path, photos: list[Path], rounds: int) -> dict[str, Any]:
     """Run the script again to measure one side only."""
-    command = [sys.executable, __file__, str(detector), *map(str, photographs)]
+    command = [sys.executable, __file__, str(detector), *map(str, photos)]
     command += ["--inside", name, "--rounds", str(rounds)]
     done = subprocess.run(
         command, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, check=True, text=True
@@ -63,13 +63,13 @@ def in_a_process(name: str, detector: Path, photographs: list[Path], rounds: int
     return result
 
 
-def measure(name: str, detector: Path, photographs: list[Path], *, rounds: int) -> dict[str, Any]:
-    """Load, warm up, and time each photograph; the median of its rounds is its time."""
+def measure(name: str, detector: Path, photos: list[Path], *, rounds: int) -> dict[str, Any]:
+    """Load, warm up, and time each photo; the median of its rounds is its time."""
     started = time.perf_counter()
     step, what = words_step(detector) if name == "words" else blip_step()
     loaded = time.perf_counter() - started
-    step(photographs[0])
-    seconds = np.array([[timed(step, p) for p in photographs] for _ in range(rounds)])
+    step(photos[0])
+    seconds = np.array([[timed(step, p) for p in photos] for _ in range(rounds)])
     each = 1000 * np.median(seconds, axis=0)
     # On Linux ru_maxrss is in KiB, on macOS in bytes.
     unit = 1 if sys.platform == "darwin" else 1024
@@ -82,9 +82,9 @@ def measure(name: str, detector: Path, photographs: list[Path], *, rounds: int) 
     }
 
 
-def timed(step: Step, photograph: Path) -> float:
+def timed(step: Step, photo: Path) -> float:
     started = time.perf_counter()
-    step(photograph)
+    step(photo)
     return time.perf_counter() - started
 
 
@@ -118,8 +118,8 @@ def blip_step(*, beams: int = 1) -> tuple[Step, str]:
     mean = np.array([0.48145466, 0.4578275, 0.40821073], dtype=np.float32)
     deviation = np.array([0.26862954, 0.26130258, 0.27577711], dtype=np.float32)
 
-    def step(photograph: Path) -> object:
-        with Image.open(photograph) as image:
+    def step(photo: Path) -> object:
+        with Image.open(photo) as image:
             small = image.convert("RGB").resize((384, 384), Image.Resampling.BICUBIC)
         pixels = (np.asarray(small, dtype=np.float32) / 255 - mean) / deviation
         with torch.inference_mode():
@@ -152,7 +152,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("detector", type=Path, help="a calibrated detector directory")
-    parser.add_argument("photographs", nargs="*", type=Path, help="image files")
+    parser.add_argument("photos", nargs="*", type=Path, help="image files")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="without BLIP")
     parser.add_argument("--inside", choices=("words", "blip"), help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Draw docs/images/explained.jpg: captions of sample photographs, with a map a content word.
+"""Draw docs/images/explained.jpg: captions of sample photos, with one map per content word.
 
 Run as: python docs/make_explained_picture.py [BUNDLE]
 """

@@ -1,4 +1,4 @@
-"""Draw docs/images/pipeline.png: the stages of `pipeline.py` over a sample photograph.
+"""Draw docs/images/pipeline.png: the stages of `pipeline.py` over a sample photo.
 
     python docs/make_pipeline_picture.py
 
@@ -18,7 +18,7 @@ INK, PAPER, ACCENT, SOFT = "#1b2733", "#ffffff", "#0b6e99", "#e8f1f5"
 WIDTH, HEIGHT, PHOTO = 1600, 380, 300
 STAGES = (
     ("detect", "probability of 1000 words\nin each region, pooled\nby noisy-OR", "Eq. 1, 2"),
-    ("calibrate", "words with a precision\nmeasured on held-out\nphotographs", "section 3.2"),
+    ("calibrate", "words with a precision\nmeasured on\nheld-out photos", "section 3.2"),
     ("generate", "sentences from the words:\nmax-ent language model,\nbeam search", "section 4"),
     ("choose", "image-sentence similarity\nand weights tuned on\nthe metric", "section 5"),
 )
@@ -28,8 +28,8 @@ def main() -> None:
     """Draw and save the picture."""
     picture = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
     draw = ImageDraw.Draw(picture)
-    picture.paste(_photograph(), (30, 20))
-    draw.text((30, 332), "one photograph, 144 regions", INK, _font(22))
+    picture.paste(_photo(), (30, 20))
+    draw.text((30, 332), "one photo, 144 regions", INK, _font(22))
     left, width, gap = 370, 276, 34
     for number, (name, text, source) in enumerate(STAGES):
         x = left + number * (width + gap)
@@ -39,11 +39,13 @@ def main() -> None:
         draw.text((x + 20, 42), name, ACCENT, _font(34))
         draw.multiline_text((x + 20, 110), text, INK, _font(20), spacing=10)
         draw.text((x + 20, 278), source, INK, _font(18))
-    draw.text((left, 332), "every word keeps its probability, precision and place", INK, _font(22))
+    draw.text(
+        (left, 332), "every word keeps its probability, precision and location", INK, _font(22)
+    )
     picture.save(Path(__file__).parent / "images" / "pipeline.png", optimize=True)
 
 
-def _photograph() -> Image.Image:
+def _photo() -> Image.Image:
     """The cat with its regions' first cells drawn, one region shown whole."""
     path = next(p for p in sample_paths() if p.stem == "cat")
     photo = decode(path).resize((PHOTO, PHOTO))

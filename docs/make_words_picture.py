@@ -1,4 +1,4 @@
-"""Draw docs/images/words.jpg: what the detector inside the package finds in sample photographs.
+"""Draw docs/images/words.jpg: what the detector inside the package finds in sample photos.
 
 Run as: python docs/make_words_picture.py
 """
@@ -29,7 +29,7 @@ COLUMNS, WIDTH, HEIGHT, GAP = 3, 420, 340, 12
 def main() -> None:
     """Draw one map a word, in rows."""
     detector = Detector.load()
-    pictures = [_map(detector, photograph, word) for photograph, word in SHOWN]
+    pictures = [_map(detector, photo, word) for photo, word in SHOWN]
     rows = -(-len(pictures) // COLUMNS)
     sheet = Image.new("RGB", (COLUMNS * (WIDTH + GAP), rows * (HEIGHT + GAP)), "white")
     for i, picture in enumerate(pictures):
@@ -38,8 +38,8 @@ def main() -> None:
     sheet.save(Path(__file__).parent / "images" / "words.jpg", quality=85, optimize=True)
 
 
-def _map(detector: Detector, photograph: str, word: str) -> Image.Image:
-    image = decode(next(p for p in sample_paths() if p.stem == photograph))
+def _map(detector: Detector, photo: str, word: str) -> Image.Image:
+    image = decode(next(p for p in sample_paths() if p.stem == photo))
     regions = detector(image)
     index = detector.vocabulary.index(word)
     (detected,) = detector.describe(pool(regions), regions, [index]).words

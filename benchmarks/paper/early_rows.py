@@ -16,7 +16,7 @@
         --held-out early/held-out --captions coco-train.jsonl.gz --name boxes --out runs \
         --sets coco-val=early/val coco-test=early/coco-test pascal1k=early/pascal1k
 
-`describe` runs AlexNet's ImageNet convolutions over the whole photograph, squashed to a square, and
+`describe` runs AlexNet's ImageNet convolutions over the whole photo, squashed to a square, and
 pools their last map in each box. This is the slow part; it is done once per image and kept in
 pieces, so that a stopped run resumes. `train` fits fc8 by the noisy-OR over the boxes. `score`
 writes the `scores.npz` and `features.npz` that `paper_rows.py` reads. `draw` makes the detections

@@ -1,12 +1,12 @@
-"""Photographs of PASCAL sentences with the captions of several systems (the paper's Figure 4).
+"""Photos of PASCAL sentences with the captions of several systems (the paper's Figure 4).
 
     python benchmarks/paper/pascal_figure.py pascal1k-00.tar --out pascal.jpg \
         --captions 'sightwords=captions/pascal1k/sightwords.json' \
                    'VGG=captions/pascal1k/VGG+Score+DMSM+ft.json'
 
-The captions are those that `paper_rows.py score` left, one colour a system. The photographs are the
+The captions are those that `paper_rows.py score` left, one colour per system. The photos are the
 first of a seeded shuffle of the ids, chosen by nobody; `--ids` names others. The picture is not
-part of this repository: the photographs are not ours to pass on.
+part of this repository: the photos are not ours to pass on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sightwords.images import decode
 COLOURS = ("black", "#1f4fbf", "#b3261e", "#1b6e3c")
 COLUMNS, WIDTH, HEIGHT, GAP, LINE = 4, 300, 225, 14, 17
 LETTERS = 42
-"""A line of text beneath a photograph."""
+"""A line of text beneath a photo."""
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def shuffled(ids: Sequence[str], count: int, *, seed: int) -> list[str]:
 
 
 def sheet(images: Sequence[Image.Image], said: Sequence[Mapping[str, str]]) -> Image.Image:
-    """Rows of photographs, captions beneath each in the colour of its system."""
+    """Rows of photos, captions beneath each in the colour of its system."""
     texts = [lines(captions) for captions in said]
     tall = HEIGHT + LINE * (max(map(len, texts)) + 1)
     rows = -(-len(images) // COLUMNS)
@@ -86,9 +86,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("source", help="the photographs")
+    parser.add_argument("source", help="the photos")
     parser.add_argument("--captions", nargs="+", required=True, help="SYSTEM=FILE")
-    parser.add_argument("--ids", nargs="+", help="these photographs")
+    parser.add_argument("--ids", nargs="+", help="these photos")
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)

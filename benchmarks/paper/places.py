@@ -16,7 +16,7 @@ of the thing's have half of their union in common.
     python benchmarks/paper/places.py DETECTOR --against OLDER_DETECTOR
 
 What it costs: processor time of one thread from the file to calibrated words, the two in turn on
-the sample photographs, which a busy machine disturbs little.
+the sample photos, which a busy machine disturbs little.
 """
 
 from __future__ import annotations
@@ -168,14 +168,14 @@ def box_table(
 
 
 def times(older: Path, newer: Path, *, rounds: int = 12) -> Grid:
-    """Milliseconds of processor time a photograph, and the median of the differences."""
+    """Milliseconds of processor time per photo, and the median of the differences."""
     detectors = [Detector.load(path, threads=1) for path in (older, newer)]
     spent: list[list[float]] = []
-    for photograph in [*sample_paths()] * (rounds + 1):
+    for photo in [*sample_paths()] * (rounds + 1):
         spent.append([])
         for detector in detectors:
             start = time.thread_time()
-            detector.words(photograph)
+            detector.words(photo)
             spent[-1].append(1e3 * (time.thread_time() - start))
     taken = np.array(spent[len(spent) // (rounds + 1) :])  # without the first round
     middle = [*np.median(taken, axis=0), np.median(taken[:, 1] - taken[:, 0])]

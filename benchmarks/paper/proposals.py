@@ -1,4 +1,4 @@
-"""The early system's regions on real photographs: search boxes, and score words in them.
+"""The early system's regions on real photos: search boxes, and score words in them.
 
     python benchmarks/paper/proposals.py search --images 'coco-train-*.tar' --out runs/boxes.jsonl
     sightwords train words 'coco-train-*.tar' --config early.toml \
