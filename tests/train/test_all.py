@@ -193,6 +193,7 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
         ({"more": "photos.csv"}, "in train and in more"),
         ({"validation": "others.csv", "more": "others.csv"}, "in validation and in more"),
         ({"train": "spelled.csv"}, "'007' and '7'"),
+        ({"validation": "tested.jsonl"}, "test images, the first 'x'"),
     ],
 )
 def test_no_image_serves_two_purposes(folder: Path, data: dict[str, str], message: str) -> None:
@@ -204,13 +205,15 @@ def test_no_image_serves_two_purposes(folder: Path, data: dict[str, str], messag
         (folder / f"{name}.csv").write_text("\n".join([lines[0], *rows]), encoding="utf-8")
         for image in images:
             shutil.copy(folder / first, folder / f"{image}{Path(first).suffix}")
+    tested = {"image": f"x{Path(first).suffix}", "captions": ["a dog"], "split": "test", "id": "x"}
+    (folder / "tested.jsonl").write_text(json.dumps(tested) + "\n", encoding="utf-8")
     recipe = load_recipe(folder / "mine.toml")
     named = {use: (str(folder / name),) for use, name in data.items()}
     train = (*recipe.data.train, *named.pop("train", ()))
     changed = replace(
         recipe.data, train=train, validation=named.get("validation", ()), more=named.get("more", ())
     )
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(sightwords.SightwordsError, match=message):
         train_all(replace(recipe, data=changed), folder / "out", until="vocabulary")
 
 

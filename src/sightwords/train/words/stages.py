@@ -25,6 +25,7 @@ from sightwords.train.data.sources import reported
 from sightwords.train.dmsm.image_features import Described, detector_features
 from sightwords.train.language.detected_words import TopWords, top_words_of
 from sightwords.train.recipe import DataConfig, Network, Recipe
+from sightwords.train.rerank.mert_data import refuse_test_splits
 from sightwords.train.split import (
     Figures,
     Split,
@@ -80,7 +81,9 @@ def vocabulary_stage(job: Work) -> Figures:
     share = int(data.held_out_share * len(candidates))
     held = hold_out(candidates, min(config.calibration.held_out_images, share))
     if data.validation:
-        rerank = {example.id for example in open_corpus(data.validation)}
+        splits = {example.id: example.split for example in open_corpus(data.validation)}
+        refuse_test_splits(list(splits), list(splits.values()))
+        rerank = set(splits)
         _refuse_shared(rerank, ids, "train and in validation")
         calibration = set(held)
     else:
@@ -111,13 +114,14 @@ def _further_captions(data: DataConfig, ids: set[str]) -> list[str]:
     """Captions of `more`, whose images must be neither in train nor in validation."""
     if not data.more:
         return []
-    examples = list(open_corpus(data.more, need_captions=False))
-    names = {example.id for example in examples}
+    # Of shards, an example holds the image's bytes: keep none of them.
+    found = [(e.id, e.captions) for e in open_corpus(data.more, need_captions=False)]
+    names = {name for name, _ in found}
     _refuse_shared(names, ids, "train and in more")
     if data.validation:
         judged = {example.id for example in open_corpus(data.validation)}
         _refuse_shared(names, judged, "validation and in more")
-    return [caption for example in examples for caption in example.captions]
+    return [caption for _, captions in found for caption in captions]
 
 
 def _refuse_two_spellings(ids: Iterable[str]) -> None:
