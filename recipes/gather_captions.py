@@ -10,6 +10,9 @@ Clone what `caption_sources.toml` names as CLONES/OWNER/NAME (a bare clone will 
         --known coco-train.jsonl.gz --exclude coco-val.jsonl.gz coco-karpathy-test.jsonl.gz
     python RECIPES/gather_captions.py pack coco-more.jsonl.gz --images images.git
 
+With COCO's own annotations no clone is needed: `gather --files captions_train2014.json` and the
+same options give five captions of every image.
+
 `--images` is a git repository or a folder of `000000000009.jpg` and so on; where it has a folder
 `train2017`, those below it. Only images found there count. `--known` and `--exclude` are JSON
 lines with `id` and `captions`. All of val2014 within train2017 is in the three files above, and
@@ -67,7 +70,7 @@ class Source:
     repository: str
     """OWNER/NAME on GitHub."""
     commit: str
-    files: list[str]
+    files: list[str] = field(default_factory=list)
     """Paths in the repository; `*` stands for any text."""
     licence: str = "none stated"
     captions: int = 0
@@ -103,7 +106,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Gather captions of COCO training images.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verb = verbs.add_parser("gather", help="read the cloned repositories, write captions")
-    verb.add_argument("clones", type=Path, help="folder of the clones: OWNER/NAME")
+    verb.add_argument("clones", type=Path, nargs="?", help="folder of the clones: OWNER/NAME")
+    verb.add_argument("--files", type=Path, nargs="+", default=[], help="caption files at hand")
     default = Path(__file__).with_name("caption_sources.toml")
     verb.add_argument("--sources", type=Path, default=default)
     verb.add_argument("--known", type=Path, required=True, help="coco-train: to check against")
@@ -118,10 +122,14 @@ def main(arguments: list[str] | None = None) -> None:
     if options.verb == "pack":
         pack(options.captions, options.images, options.out)
         return
-    sources = [Source(**entry) for entry in read_toml(options.sources)["source"]]
+    found = [
+        (Source(path.name, "-"), pairs_of(path.name, path.read_bytes())) for path in options.files
+    ]
+    if options.clones is not None:
+        listed = [Source(**entry) for entry in read_toml(options.sources)["source"]]
+        found += [(source, read_source(source, options.clones)) for source in listed]
     gathered = gather(
-        sources,
-        options.clones,
+        found,
         known=read_captions([options.known]),
         excluded=set(read_captions(options.exclude)),
         images=set(list_images(options.images)),
@@ -134,14 +142,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def gather(
-    sources: list[Source], clones: Path, *, known: Captions, excluded: set[str], images: set[str]
+    sources: Iterable[tuple[Source, Iterable[Pair]]],
+    *,
+    known: Captions,
+    excluded: set[str],
+    images: set[str],
 ) -> Captions:
     """Captions of images that are neither known nor excluded, out of all sources that pass."""
     gathered: Captions = {}
     print("| source | commit | pairs | checked | agree | new captions | new images |")
     print("|---|---|---|---|---|---|---|")
-    for source in sources:
-        found = examine(read_source(source, clones), known, images - excluded)
+    for source, pairs in sources:
+        found = examine(pairs, known, images - excluded)
         before = (len(gathered), sum(map(len, gathered.values())))
         for image, captions in {} if found.refusal else found.new.items():
             kept = gathered.setdefault(image, {})
@@ -155,7 +167,7 @@ def gather(
         )
         if found.refusal:
             print(f"{source.repository}: refused: {found.refusal}", file=sys.stderr)
-        elif added != source.captions:
+        elif source.files and added != source.captions:
             note = f"gave {added} captions, {source.captions} when it was listed"
             print(f"{source.repository}: {note}", file=sys.stderr)
     return gathered
@@ -194,11 +206,16 @@ def read_source(source: Source, clones: Path) -> Iterator[Pair]:
         raise SystemExit(f"{source.repository}: no file matches {', '.join(source.files)}")
     for name in matching:
         data = _git(clone, "cat-file", "blob", f"{source.commit}:{name}")
-        if name.endswith(".gz"):
-            name, data = name[:-3], gzip.decompress(data)
-        for image, caption in read_pairs(name, data.decode("utf-8-sig", "replace")):
-            if match := _COCO_ID.search(str(image)):
-                yield match[1].zfill(12), caption
+        yield from pairs_of(name, data)
+
+
+def pairs_of(name: str, data: bytes) -> Iterator[Pair]:
+    """The pairs of one file whose images have ids that may be COCO's."""
+    if name.endswith(".gz"):
+        name, data = name[:-3], gzip.decompress(data)
+    for image, caption in read_pairs(name, data.decode("utf-8-sig", "replace")):
+        if match := _COCO_ID.search(str(image)):
+            yield match[1].zfill(12), caption
 
 
 def read_pairs(name: str, text: str) -> Iterator[tuple[Any, str]]:

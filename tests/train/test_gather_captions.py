@@ -90,11 +90,11 @@ def gather(script: Any, data: Path, sources: Mapping[str, Mapping[str, bytes | s
     return written(data)
 
 
-def run(script: Any, data: Path) -> None:
+def run(script: Any, data: Path, *sources: str) -> None:
     files = {"--sources": "sources.toml", "--known": "known.jsonl.gz", "--exclude": "val.jsonl.gz"}
     files |= {"--images": "images", "--out": "coco-more.jsonl.gz"}
     options = [word for key, name in files.items() for word in (key, str(data / name))]
-    script.main(["gather", str(data / "clones"), *options])
+    script.main(["gather", *(sources or [str(data / "clones")]), *options])
 
 
 def written(data: Path) -> dict[int, list[str]]:
@@ -195,6 +195,13 @@ FORMATS: dict[str, Mapping[str, str]] = {
 @pytest.mark.parametrize("kind", FORMATS)
 def test_formats(script: Any, data: Path, kind: str) -> None:
     assert gather(script, data, {"a/source": FORMATS[kind]}) == {81: ["A bird, and a tree."]}
+
+
+def test_files_at_hand_need_no_clone(script: Any, data: Path) -> None:
+    path = data / "captions_train2014.json"
+    path.write_text(coco([*KNOWN.items(), (81, "A bird.")]), encoding="utf-8")
+    run(script, data, "--files", str(path))
+    assert written(data) == {81: ["A bird."]}
 
 
 def test_a_missing_clone_and_commit_are_named(script: Any, data: Path) -> None:
