@@ -192,7 +192,7 @@ def test_too_few_photographs_are_refused(folder: Path) -> None:
         ({"validation": "photos.csv"}, "in train and in validation"),
         ({"more": "photos.csv"}, "in train and in more"),
         ({"validation": "others.csv", "more": "others.csv"}, "in validation and in more"),
-        ({"train": "spelled.csv"}, "'007' and '7'"),
+        ({"train": "spelled.csv"}, "'0907' and '907'"),
         ({"validation": "tested.jsonl"}, "test images, the first 'x'"),
     ],
 )
@@ -200,7 +200,7 @@ def test_no_image_serves_two_purposes(folder: Path, data: dict[str, str], messag
     """One that was learned from must not be judged by."""
     lines = (folder / "photos.csv").read_text("utf-8").splitlines()
     first = lines[1].partition(",")[0]
-    for name, images in (("others", ["x"]), ("spelled", ["7", "007"])):
+    for name, images in (("others", ["x"]), ("spelled", ["907", "0907"])):
         rows = [f"{image}{Path(first).suffix},a red square" for image in images]
         (folder / f"{name}.csv").write_text("\n".join([lines[0], *rows]), encoding="utf-8")
         for image in images:

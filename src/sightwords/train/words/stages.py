@@ -127,9 +127,9 @@ def _further_captions(data: DataConfig, ids: set[str]) -> list[str]:
 def _refuse_two_spellings(ids: Iterable[str]) -> None:
     """`7` and `000000000007` are one image: one could be held out and the other learned from."""
     written: dict[str, str] = {}
-    for name in ids:
+    for name in sorted(ids):
         if (other := written.setdefault(canonical_id(name), name)) != name:
-            raise CorpusError(f"train has images {min(name, other)!r} and {max(name, other)!r}, "
+            raise CorpusError(f"train has images {other!r} and {name!r}, "
                               "which are one id; rename one, or keep one")  # fmt: skip
 
 
