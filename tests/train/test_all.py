@@ -151,7 +151,7 @@ def test_photographs_that_all_fall_into_one_half_are_refused(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[data]\n", "train is empty"),
+        ("[data]\n", "train is empty.*sightwords train all photos.csv"),
         ('[data]\ntrain = "x.csv"\n', "expected a list of texts"),
         ('[data]\ntrain = ["x.csv"]\nbas = ""\n', "did you mean 'base'"),
         ('[data]\ntrain = ["x.csv"]\nheld_out_share = 0.9\n', "held_out_share is 0.9"),

@@ -209,7 +209,8 @@ def _check_start(recipe: Recipe) -> None:
         raise ConfigError(
             f"data: names neither base nor weights, so {name} would start from random numbers "
             "and learn only from these photos: expect poor captions after hours; give "
-            'base = "default" (the network inside the package; a CPU is enough) or weights = '
+            'base = "default" (the network inside the package; a CPU is enough; as an option: '
+            "--set data.base=default) or weights = "
             f'"{_PRETRAINED.get(name, "FILE")}" (pretrained; on a GPU) or, if you mean it, '
             f'weights = "{RANDOM}"'
         )

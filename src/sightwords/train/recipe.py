@@ -173,7 +173,10 @@ def recipe_of(settings: Settings, train: Sequence[str] = ()) -> Recipe:
     data = settings.more["data"]
     data = dataclasses.replace(data, train=tuple(train) or data.train)
     if not data.train:
-        raise ConfigError('data: train is empty; name captioned images: train = ["photos.csv"]')
+        raise ConfigError(
+            "data: train is empty; name captioned images: sightwords train all photos.csv, or "
+            'train = ["photos.csv"] in a file of settings'
+        )
     teachers, pupils = (settings.more[name] for name in ARRAYS)
     _check_teaching(data, settings.config, teachers, pupils)
     networks = _networks(settings.config.words, teachers, pupils)
