@@ -77,7 +77,7 @@ def evaluate_captions(
     references of each image, drawn with `seed` (the paper's "4 randomly selected references"); an
     image that has fewer keeps them all.
     METEOR is left out with a note where its data is not installed, unless `metrics` names it.
-    With `boxes` (a file of `evaluate.objects.read_boxes`, or classes by image id) CHAIR is
+    With `boxes` (a file of `evaluate.references.read_boxes`, or classes by image id) CHAIR is
     computed, too; `objects` is a table of object words for other classes than COCO's.
 
     >>> report = evaluate_captions(
@@ -183,7 +183,7 @@ def _mistakes(
     found: list[Score] = []
     if boxes is not None and set(GROUPS["chair"]) & set(chosen):
         if isinstance(boxes, (str, Path)):
-            from sightwords.evaluate.objects import read_boxes
+            from sightwords.evaluate.references import read_boxes
 
             boxes = read_boxes(boxes)
         found += chair(pairs, boxes, objects)
