@@ -120,6 +120,26 @@ def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
         Line(seed=1).run(tmp_path)
 
 
+@pytest.mark.parametrize("kill_at", [0, 1, 7, 11])
+def test_a_step_that_was_under_way_is_taken_again(tmp_path: Path, kill_at: int) -> None:
+    class KilledError(Exception):
+        pass
+
+    class Killed(Line):
+        def loss(self, step: int, part: slice) -> Any:
+            if step == kill_at:
+                raise KilledError
+            return super().loss(step, part)
+
+    unbroken = Line().run()
+    with pytest.raises(KilledError):
+        Killed().run(tmp_path, checkpoint_seconds=0.0)
+    steps: list[int] = []
+    again = Line().run(tmp_path, progress=lambda report: steps.append(report.step), report_every=1)
+    assert steps == list(range(kill_at + 1, 13))  # counted from 1: the step itself is the first
+    assert _state(again) == _state(unbroken)
+
+
 def test_a_budget_ends_the_run_and_survives_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -327,7 +327,7 @@ def test_a_run_killed_at_any_step_ends_the_same(
         train(progress=kill, **options)
     steps: list[int] = []
     resumed = train(progress=lambda r: steps.append(r.step), **options)
-    assert steps == list(range(kill_at, 11))
+    assert steps == list(range(kill_at + 1, 11))
     assert all(torch.equal(unbroken[name], resumed[name]) for name in unbroken)
 
 
