@@ -61,6 +61,7 @@ def test_any_error_is_that_of_one_photo(count: int) -> None:
     assert [record["id"] for record in records if "caption" in record] == ["a", "b", "c"]
     errors = {record["id"]: record["error"] for record in records if "error" in record}
     assert all(error.startswith(f"{name}: ") for name, error in errors.items())
+    assert "enough memory" in errors["memory"]  # the reason, not the error of another fault
     assert "RecursionError" in errors["deep"]
     assert errors["bad"] == "bad: is damaged"
 
@@ -157,6 +158,7 @@ def test_an_error_of_one_photo_does_not_end_the_command(
         str(paths[2]),
     ]
     assert f"sightwords: error: {paths[1]}: " in captured.err
+    assert "enough memory" in captured.err
 
 
 def test_a_nul_in_a_name_is_an_error_like_any_other(
